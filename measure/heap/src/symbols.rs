@@ -1,18 +1,14 @@
-//! Names for addresses, after the run and without network: functions, inlined ones too, sources and lines.
+//! Names for the addresses of a recording: functions, inlined ones too, sources and lines.
 //!
-//! Debug data are in the object, below `/usr/lib/debug` by build-id, beside it by `.gnu_debuglink`, in `.dwo` and
-//! `.dwp` files; without any, the symbol tables are used. Where a file is another build by then, what was looked up
-//! right after the recording is used ([`recall`]). All addresses of an object are looked up together, so that one
-//! object at a time is in memory.
+//! `base/symbols` looks them up. Where a file is another build by then, what was looked up right after the recording is
+//! used ([`recall`]). All addresses of an object are looked up together, so that one object at a time is in memory.
 
-mod files;
-mod lookup;
 mod memory;
 
-pub use lookup::{Found, Looked, look_up};
 pub use memory::{Memory, Remembered, Wanted, recall, remember};
 
 use crate::modes::Heap;
+use ::symbols::{Found, Looked, look_up};
 use heapfile::event::ProcessId;
 use heapfile::module::{Module, ModuleId};
 use heapfile::stack::{Address, StackId, Stacks};

@@ -208,7 +208,9 @@ fn attach(plan: &Plan, target: &mut Target, directory: &Path, stopped: &mut Paus
             Err(Attempt::Final(error)) => return Err(error),
             Err(Attempt::NotNow(reason)) => why = reason,
         }
-        if why == NotNow::Changing {
+        // Threads are in the guest for as long as another thaw records: one that began after the look above.
+        let leftover = why == NotNow::Guest && ptrace::apart(|| take_leftover_out(target))?;
+        if why == NotNow::Changing || leftover {
             target.objects.look_again().map_err(|cause| refused(target.pid, &cause))?;
             code = code_of(target);
         }

@@ -26,10 +26,10 @@ use crate::{
 };
 use files::Files;
 use model::{
-    Bytes, Cause, DirectRow, ExtentRow, FaultRow, FileOffset, FillRow, HeldRow, MmapRow, OpenRow, PAGE, ProcessRow,
-    ReadRow, SectionRow, SyncRow, TraceRows, WakeRow,
+    Bytes, Cause, DirectRow, ExtentRow, FaultRow, FileId, FileOffset, FillRow, HeldRow, MmapRow, OpenRow, PAGE,
+    ProcessRow, ReadRow, RelocationRow, SectionRow, SyncRow, TraceRows, WakeRow,
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Gives each fill its cause and each block request the file range that it served.
 pub fn attribute(raw: &RawTrace, resolved: &Resolved) -> TraceRows {
@@ -58,6 +58,7 @@ pub fn attribute(raw: &RawTrace, resolved: &Resolved) -> TraceRows {
             .map(|wake| WakeRow { at_ns: wake.at, pid: wake.pid, tid: wake.tid, by_tid: wake.by })
             .collect(),
         file_systems: resolved.file_systems.clone(),
+        relocations: relocation_rows(raw, &files),
         ..TraceRows::default()
     }
 }
@@ -70,6 +71,13 @@ fn offset(span: Span) -> FileOffset {
 /// How long a span is.
 fn len(span: Span) -> Bytes {
     Bytes(span.pages.saturating_mul(PAGE))
+}
+
+/// Of each file whose code was mapped, once.
+fn relocation_rows(raw: &RawTrace, files: &Files) -> Vec<RelocationRow> {
+    let mapped: BTreeSet<FileId> = raw.mmaps.iter().filter(|map| map.exec).map(|map| files.id(map.inode)).collect();
+    let row = |file: FileId| files.get(file.0).relocations.map(|entries| RelocationRow { file, entries });
+    mapped.into_iter().filter_map(row).collect()
 }
 
 fn section_rows(files: &Files) -> Vec<SectionRow> {

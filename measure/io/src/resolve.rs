@@ -60,6 +60,8 @@ pub struct ResolvedFile {
     pub delayed: Vec<(FileOffset, Bytes)>,
     /// ELF sections.
     pub sections: Vec<Section>,
+    /// Its dynamic relocations; 0: it is no ELF file. `None`: it could not be read.
+    pub relocations: Option<u64>,
 }
 
 impl ResolvedFile {
@@ -85,6 +87,7 @@ impl ResolvedFile {
             extents: Vec::new(),
             delayed: Vec::new(),
             sections: Vec::new(),
+            relocations: None,
         }
     }
 
@@ -313,6 +316,8 @@ fn on_mount(inode: Inode, mount: &Mount, name: Option<&Name>, look: Look) -> Res
 /// Size, extents, sections and build-id of a file that is there.
 fn look_into(file: &mut ResolvedFile, opened: &File, mount: &Mount) {
     file.row.size = Bytes(opened.metadata().map_or(0, |metadata| metadata.len()));
+    let elf = is_elf(opened).then(|| Mapped::of(opened));
+    file.relocations = relocations(elf.as_ref());
     if file.row.kind == FileKind::Memory {
         return;
     }
@@ -326,10 +331,17 @@ fn look_into(file: &mut ResolvedFile, opened: &File, mount: &Mount) {
             file.delayed = delayed.map(|extent| (extent.offset, extent.len)).collect();
         }
     }
-    if let Some(bytes) = is_elf(opened).then(|| Mapped::of(opened)).flatten() {
+    if let Some(bytes) = elf.flatten() {
         file.sections = elf::sections(&bytes).unwrap_or_default();
         file.row.build_id = elf::build_id(&bytes);
     }
+}
+
+/// How many dynamic relocations a file has; what is no ELF file (`None`) has none. `None`: it cannot be read.
+fn relocations(elf: Option<&Option<Mapped>>) -> Option<u64> {
+    let Some(mapped) = elf else { return Some(0) };
+    let bytes = mapped.as_ref()?;
+    elf::Image::of(&**bytes).and_then(|image| image.relocation_count()).ok()
 }
 
 /// A FIEMAP extent on its whole disk; `None` for what needs no disk to be read.

@@ -113,6 +113,31 @@ pub trait Browser: fmt::Debug {
     /// The page does not come, not in time, or is an error; the message names it.
     fn load(&mut self, url: &str, visit: Visit) -> Result<Loaded>;
 
+    /// Loads a page in a further tab, which stays open.
+    ///
+    /// # Errors
+    /// As [`Browser::load`].
+    fn open_tab(&mut self, url: &str) -> Result<()>;
+
+    /// Closes all tabs that [`Browser::open_tab`] opened.
+    ///
+    /// # Errors
+    /// It does not answer.
+    fn close_tabs(&mut self) -> Result<()>;
+
+    /// Has it give back what it can do without, as when memory is short.
+    ///
+    /// # Errors
+    /// It does not answer, or cannot be told so.
+    fn minimise(&mut self) -> Result<()>;
+
+    /// The file of a memory report that it wrote just now of all its processes; `None`: it writes none. The file is
+    /// there until the next one.
+    ///
+    /// # Errors
+    /// It does not come.
+    fn memory_report(&mut self) -> Result<Option<PathBuf>>;
+
     /// Its processes.
     fn program(&self) -> &Program;
 

@@ -94,11 +94,7 @@ impl Program {
                 requests: sum.requests.map(|sum| sum + device.read_requests),
             }));
         }
-        let read_bytes = |pid: u32| {
-            let text = std::fs::read_to_string(format!("/proc/{pid}/io")).ok()?;
-            text.lines().find_map(|line| line.strip_prefix("read_bytes: ")?.parse::<u64>().ok())
-        };
-        let all: Vec<u64> = self.processes().into_iter().filter_map(read_bytes).collect();
+        let all: Vec<u64> = self.processes().into_iter().filter_map(os::process::read_bytes).collect();
         (!all.is_empty()).then(|| Reads { bytes: Bytes(all.iter().sum()), requests: None })
     }
 

@@ -22,7 +22,6 @@ mod slack;
 mod trace;
 pub mod usdt;
 mod waits;
-mod wire;
 
 pub use browser::tie;
 pub use compare::{Beside, Comparison, ComparisonDocument, Place, compare};

@@ -21,8 +21,6 @@ mod memory;
 mod module;
 #[cfg(target_arch = "x86_64")]
 mod near;
-#[cfg(target_arch = "x86_64")]
-mod ptrace;
 mod seen;
 #[cfg(target_arch = "x86_64")]
 mod space;

@@ -1,7 +1,7 @@
 //! Names that were looked up right after a recording, beside its streams: those that its summary says, and those of
 //! files that are another build soon.
 
-use super::lookup::{Found, Looked};
+use ::symbols::{Found, Looked};
 use heapfile::module::Module;
 use heapfile::reader::Events;
 use heapfile::stack::{Address, StackId};

@@ -6,6 +6,7 @@
 //! passed on, and a thread that is about to gain rights by exec, or to be traced by another, is let go before.
 
 use libc::c_int;
+use os::tracee::{EVENT_STOP, Resume, SystemCall, Tracee};
 use std::collections::{BTreeSet, HashMap};
 use std::ffi::OsStr;
 use std::io::{self, Read, Write};
@@ -15,11 +16,6 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
-const SEIZE: i64 = 0x4206;
-const INTERRUPT: i64 = 0x4207;
-const LISTEN: i64 = 0x4208;
-const GET_SYSCALL_INFO: i64 = 0x420e;
-const EVENT_STOP: c_int = 128;
 /// Audit number of 32-bit programs on x86-64.
 const ARCH_I386: u32 = 0x4000_0003;
 /// Arguments of ptrace(2) that make a thread a tracee: of itself, of the caller.
@@ -103,15 +99,6 @@ impl Drop for Follower {
     }
 }
 
-fn ptrace(request: i64, tid: c_int, address: i64, data: i64) -> io::Result<i64> {
-    // SAFETY: callers pass requests whose `data` is a number, or a pointer to memory of the size that the request
-    // writes.
-    match unsafe { libc::syscall(libc::SYS_ptrace, request, i64::from(tid), address, data) } {
-        -1 => Err(io::Error::last_os_error()),
-        value => Ok(value),
-    }
-}
-
 /// The life of the process that follows.
 fn serve(mut socket: UnixStream, thaw: c_int) -> io::Result<()> {
     // SAFETY: numbers only; it ends with thaw, and Ctrl-C is thaw's matter.
@@ -132,12 +119,7 @@ fn serve(mut socket: UnixStream, thaw: c_int) -> io::Result<()> {
         return Ok(());
     }
     let pid = i32::from_ne_bytes(pid);
-    let options = libc::PTRACE_O_TRACECLONE
-        | libc::PTRACE_O_TRACEFORK
-        | libc::PTRACE_O_TRACEVFORK
-        | libc::PTRACE_O_TRACEEXEC
-        | libc::PTRACE_O_TRACESYSGOOD;
-    let attached = ptrace(SEIZE, pid, 0, options.into()).and_then(|_| ptrace(INTERRUPT, pid, 0, 0));
+    let attached = Tracee(pid).seize_for_a_while().and_then(|()| Tracee(pid).interrupt());
     let errno = attached.err().map_or(0, |error| error.raw_os_error().unwrap_or(libc::EPERM));
     socket.write_all(&errno.to_ne_bytes())?;
     if errno != 0 {
@@ -243,7 +225,7 @@ impl Tracer {
         }
         let _ = match event {
             EVENT_STOP if matches!(signal, libc::SIGSTOP | libc::SIGTSTP | libc::SIGTTIN | libc::SIGTTOU) => {
-                ptrace(LISTEN, tid, 0, 0)
+                Tracee(tid).listen()
             }
             libc::PTRACE_EVENT_EXEC => {
                 thread.inside = None;
@@ -258,35 +240,30 @@ impl Tracer {
 
     /// A system call begins or ends.
     fn system_call(&mut self, tid: c_int) {
-        // struct ptrace_syscall_info: operation, padding, architecture, ip, sp, then number and arguments, or the
-        // value.
-        let mut info = [0_u64; 11];
-        let told = ptrace(GET_SYSCALL_INFO, tid, size_of_val(&info) as i64, info.as_mut_ptr() as i64);
-        let (operation, arch) = (info[0] as u8, (info[0] >> 32) as u32);
+        let told = Tracee(tid).system_call();
         let inside = self.threads.get_mut(&tid).and_then(|thread| thread.inside.take());
-        match (told, operation) {
-            (Ok(_), 1) => {
-                let call = call(arch, info[3]);
+        match told {
+            Ok(SystemCall::Entry { arch, number, arguments: [first, second, ..] }) => {
+                let call = call(arch, number);
                 let inside = if call == Call::Open { Inside::Open } else { Inside::Other };
                 self.threads.entry(tid).or_default().inside = Some(inside);
-                let arguments = [info[4], info[5]];
                 let own = match call {
-                    Call::Exec => self.gains_rights(tid, None, arguments[0]),
-                    Call::ExecAt => self.gains_rights(tid, Some(arguments[0] as c_int), arguments[1]),
-                    Call::Trace => return self.traces(tid, arguments),
+                    Call::Exec => self.gains_rights(tid, None, first),
+                    Call::ExecAt => self.gains_rights(tid, Some(first as c_int), second),
+                    Call::Trace => return self.traces(tid, [first, second]),
                     Call::Open | Call::Other => false,
                 };
                 if own {
                     return self.let_go(tid, 0);
                 }
             }
-            (Ok(_), 2) if inside == Some(Inside::Open) && info[3].cast_signed() >= 0 => self.see_file(tid, info[3]),
+            Ok(SystemCall::Exit(fd)) if inside == Some(Inside::Open) && fd >= 0 => self.see_file(tid, fd),
             _ => {}
         }
         let _ = go_on(tid, 0);
     }
 
-    fn see_file(&mut self, tid: c_int, fd: u64) {
+    fn see_file(&mut self, tid: c_int, fd: i64) {
         if let Ok(path) = std::fs::read_link(format!("/proc/{tid}/fd/{fd}"))
             && path.is_absolute()
             && !path.starts_with("/proc")
@@ -340,7 +317,7 @@ impl Tracer {
             self.followed.doubts.insert(format!("which files the process {target} uses: {comm} traces it"));
             self.threads.entry(target).or_default().leaves = true;
             self.held.push((target, tid));
-            if ptrace(INTERRUPT, target, 0, 0).is_err() {
+            if Tracee(target).interrupt().is_err() {
                 self.free(target);
             }
             return;
@@ -350,7 +327,7 @@ impl Tracer {
 
     fn let_go(&mut self, tid: c_int, signal: c_int) {
         // One that was killed meanwhile needs nothing.
-        let _ = ptrace(libc::PTRACE_DETACH.into(), tid, 0, signal.into());
+        let _ = Tracee(tid).detach(signal);
         self.threads.remove(&tid);
         self.free(tid);
     }
@@ -382,8 +359,8 @@ impl Tracer {
     }
 }
 
-fn go_on(tid: c_int, signal: c_int) -> io::Result<i64> {
-    ptrace(libc::PTRACE_SYSCALL.into(), tid, 0, signal.into())
+fn go_on(tid: c_int, signal: c_int) -> io::Result<()> {
+    Tracee(tid).resume(Resume::ToSystemCall, signal)
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,6 +9,7 @@ use os::spawn::{Launch, Stream};
 use serde_json::{Value, json};
 use std::ffi::OsString;
 use std::io;
+use std::path::PathBuf;
 use std::time::Instant;
 
 /// What a browser does of its own accord, off; and no window.
@@ -39,6 +40,8 @@ pub struct Chromium {
     program: Program,
     setup: Setup,
     page: Page,
+    /// What was opened beside it.
+    tabs: Vec<Page>,
 }
 
 /// A page that is open.
@@ -92,7 +95,7 @@ impl Chromium {
             Trouble::Gone(_) => Error::on(Exit::Target, "does not start:", &setup.program).because(last_line(&log)),
             other => not_answered(other, program.name(), "the first question"),
         })?;
-        Ok(Self { talk, program, setup: setup.clone(), page })
+        Ok(Self { talk, program, setup: setup.clone(), page, tabs: Vec::new() })
     }
 
     fn load_it(&mut self, url: &str, visit: Visit) -> std::result::Result<String, Trouble> {
@@ -169,6 +172,46 @@ impl Browser for Chromium {
     fn load(&mut self, url: &str, visit: Visit) -> Result<Loaded> {
         let told = self.load_it(url, visit).map_err(|trouble| not_loaded(trouble, url, self.setup.patience))?;
         Loaded::from_json(&told, url)
+    }
+
+    fn open_tab(&mut self, url: &str) -> Result<()> {
+        let mut opened = || {
+            let page = open(&mut self.talk, &self.setup.caching)?;
+            let until = Instant::now() + self.setup.patience;
+            navigate(&mut self.talk, &page.session, url, until)?;
+            self.talk.event(&page.session, "Page.loadEventFired", until)?;
+            Ok(page)
+        };
+        let page = opened().map_err(|trouble| not_loaded(trouble, url, self.setup.patience))?;
+        self.tabs.push(page);
+        Ok(())
+    }
+
+    fn close_tabs(&mut self) -> Result<()> {
+        for page in std::mem::take(&mut self.tabs) {
+            let until = Instant::now() + READY;
+            match self.talk.ask(Some(&page.session), "Page.close", json!({}), until) {
+                Ok(_) => {}
+                Err(trouble) => return Err(not_answered(trouble, self.program.name(), "Page.close")),
+            }
+        }
+        Ok(())
+    }
+
+    fn minimise(&mut self) -> Result<()> {
+        let pages = self.tabs.iter().chain([&self.page]).map(|page| page.session.clone()).collect::<Vec<_>>();
+        let mut questions = vec![(pages[pages.len() - 1].clone(), "Memory.simulatePressureNotification")];
+        questions.extend(pages.into_iter().map(|page| (page, "HeapProfiler.collectGarbage")));
+        for (page, method) in questions {
+            let until = Instant::now() + READY;
+            let told = self.talk.ask(Some(&page), method, json!({ "level": "critical" }), until);
+            told.map_err(|trouble| not_answered(trouble, self.program.name(), method))?;
+        }
+        Ok(())
+    }
+
+    fn memory_report(&mut self) -> Result<Option<PathBuf>> {
+        Ok(None)
     }
 
     fn program(&self) -> &Program {

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use std::ffi::OsString;
 use std::io;
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// What a browser does of its own accord, off.
@@ -58,6 +58,8 @@ pub struct Firefox {
     setup: Setup,
     /// The tab.
     context: String,
+    /// What was opened beside it.
+    tabs: Vec<String>,
 }
 
 impl Firefox {
@@ -110,7 +112,7 @@ impl Firefox {
             Ok((talk, context))
         });
         let (talk, context) = opened.map_err(|trouble| not_answered(trouble, program.name(), "the first question"))?;
-        Ok(Self { talk, program, setup: setup.clone(), context })
+        Ok(Self { talk, program, setup: setup.clone(), context, tabs: Vec::new() })
     }
 
     fn load_it(&mut self, url: &str, visit: Visit) -> std::result::Result<String, Trouble> {
@@ -181,10 +183,98 @@ fn open(talk: &mut Talk, caching: &Caching, until: Instant) -> std::result::Resu
     tab.map(str::to_owned).ok_or_else(|| Trouble::Refused(format!("no tab in {tree}")))
 }
 
+/// Signals of nsMemoryInfoDumper.cpp: SIGRTMIN of the C library, and the next one.
+const REPORT: i32 = 34;
+const MINIMISE_AND_REPORT: i32 = 35;
+
+impl Firefox {
+    /// Has it write a memory report for this signal; the file, once it is whole.
+    fn dump(&mut self, signal: i32) -> Result<PathBuf> {
+        let name = self.program.name().to_owned();
+        let cannot = |cause: String| Error::new(Exit::Target, "no memory report comes from", &name).because(cause);
+        // The first process may be the script that starts it; the others are its content's.
+        let is_main = |pid: &u32| {
+            let words = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            let is_content = String::from_utf8_lossy(&words).split('\0').any(|word| word == "-contentproc");
+            os::process::comm(*pid).is_some_and(|comm| comm.starts_with("firefox")) && !is_content
+        };
+        let main = self.program.processes().into_iter().find(is_main);
+        let main = main.ok_or_else(|| cannot("its main process is not found".to_owned()))?;
+        // Two of one second would have the same name.
+        for earlier in reports(&self.setup.temporary) {
+            std::fs::remove_file(&earlier)
+                .map_err(|cause| Error::on(Exit::Machine, "cannot remove", &earlier).because(cause))?;
+        }
+        // SAFETY: kill takes two numbers and touches no memory. (rustix has no real-time signals.)
+        if unsafe { libc::kill(main as i32, signal) } != 0 {
+            return Err(cannot(io::Error::last_os_error().to_string()));
+        }
+        let until = Instant::now() + READY;
+        loop {
+            if let Some(report) = reports(&self.setup.temporary).into_iter().next() {
+                return Ok(report);
+            }
+            if self.program.has_ended()? {
+                return Err(cannot("it has ended".to_owned()));
+            }
+            if Instant::now() >= until {
+                return Err(cannot(format!("none was written to {} in time", shown(&self.setup.temporary))));
+            }
+            os::interrupt::check()?;
+            std::thread::sleep(LOOK);
+        }
+    }
+}
+
+/// Reports that are whole: below a directory for temporary files, or in a directory `memory-reports` there.
+fn reports(temporary: &Path) -> Vec<PathBuf> {
+    let directories = [temporary.to_owned(), temporary.join("memory-reports")];
+    let entries = directories.iter().filter_map(|directory| std::fs::read_dir(directory).ok()).flatten().flatten();
+    let whole = |name: &str| name.contains("memory-report") && name.ends_with(".json.gz");
+    let of_entry = |entry: std::fs::DirEntry| {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        (whole(&name) && !name.starts_with("incomplete")).then(|| entry.path())
+    };
+    entries.filter_map(of_entry).collect()
+}
+
 impl Browser for Firefox {
     fn load(&mut self, url: &str, visit: Visit) -> Result<Loaded> {
         let told = self.load_it(url, visit).map_err(|trouble| not_loaded(trouble, url, self.setup.patience))?;
         Loaded::from_json(&told, url)
+    }
+
+    fn open_tab(&mut self, url: &str) -> Result<()> {
+        let mut opened = || {
+            let until = Instant::now() + self.setup.patience;
+            let made = self.talk.ask(None, "browsingContext.create", json!({ "type": "tab" }), until)?;
+            let context = made["context"].as_str().map(str::to_owned);
+            let context = context.ok_or_else(|| Trouble::Refused(format!("no tab in {made}")))?;
+            let go = json!({ "context": context, "url": url, "wait": "complete" });
+            self.talk.ask(None, "browsingContext.navigate", go, until)?;
+            Ok(context)
+        };
+        let context = opened().map_err(|trouble| not_loaded(trouble, url, self.setup.patience))?;
+        self.tabs.push(context);
+        Ok(())
+    }
+
+    fn close_tabs(&mut self) -> Result<()> {
+        for context in std::mem::take(&mut self.tabs) {
+            let until = Instant::now() + READY;
+            let closed = self.talk.ask(None, "browsingContext.close", json!({ "context": context }), until);
+            closed.map_err(|trouble| not_answered(trouble, self.program.name(), "browsingContext.close"))?;
+        }
+        Ok(())
+    }
+
+    fn minimise(&mut self) -> Result<()> {
+        // What the button of about:memory does. That it is done is known by the report that follows.
+        self.dump(MINIMISE_AND_REPORT).map(|_| ())
+    }
+
+    fn memory_report(&mut self) -> Result<Option<PathBuf>> {
+        self.dump(REPORT).map(Some)
     }
 
     fn program(&self) -> &Program {

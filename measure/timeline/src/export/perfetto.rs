@@ -4,7 +4,7 @@
 use super::steps::{Step, Told, pids, steps};
 use crate::intervals::Object;
 use crate::trace::Trace;
-use crate::wire::Message;
+use ::wire::Message;
 use std::collections::HashSet;
 use std::io::{self, Write};
 

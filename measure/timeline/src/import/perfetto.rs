@@ -6,7 +6,7 @@
 
 use super::numbers::{Flows, Slices};
 use crate::trace::{Builder, Clock, Form, Phase, Trace};
-use crate::wire::{Fields, Value};
+use ::wire::{Fields, Value};
 use std::collections::{HashMap, HashSet};
 
 /// Ends of names that tell our own waits.

@@ -2,8 +2,8 @@
 //! their place.
 
 use super::module::{Library, Module, ModuleId};
-use super::ptrace::{TRAP, Tracee};
 use super::space::Space;
+use os::tracee::{TRAP, Tracee};
 
 /// So many bytes of a function are compared.
 const LONGEST: usize = 32;

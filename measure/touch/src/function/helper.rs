@@ -5,9 +5,9 @@
 //! comes in, what was seen goes out. It serves its tracees until they are gone, and if thaw ends, it ends, and they
 //! with it.
 
-use super::ptrace::Waited;
 use super::seen::Seen;
 use super::tracer::Tracer;
+use os::tracee::Waited;
 use serde::{Deserialize, Serialize};
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;

@@ -1,6 +1,6 @@
 //! The memory of another process: by its file in `/proc`, else word by word.
 
-use super::ptrace::Tracee;
+use os::tracee::Tracee;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -128,7 +128,7 @@ mod tests {
         }
         let mut child = command.arg("1000").spawn().unwrap();
         let tracee = Tracee(child.id().cast_signed());
-        super::super::ptrace::wait_for(tracee).unwrap();
+        os::tracee::wait_for(tracee).unwrap();
         let stack = tracee.registers().unwrap().rsp + 1;
         let (by_file, by_words) = (Memory::of(tracee), Memory { file: None });
         by_words.write(tracee, stack, b"thirteen byte").unwrap();

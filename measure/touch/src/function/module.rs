@@ -1,11 +1,11 @@
 //! Files whose code a process maps, each looked into once, however many processes map it.
 
-use super::ptrace::{TRAP, Tracee};
 use super::seen::SeenFile;
 use super::starts::{Function, Hooks, function_starts};
 use model::{PAGE, StartsFrom};
 use os::mapped::Mapped;
 use os::process::Mapping;
+use os::tracee::{TRAP, Tracee};
 use std::collections::HashMap;
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;

@@ -5,7 +5,7 @@
 //! nothing of the two gives each a CPU of its own. Only the tracer is moved: where the program's threads run, and what
 //! they see of it, stays as it is.
 
-use super::ptrace::Tracee;
+use os::tracee::Tracee;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 /// So many stops are answered between two looks at where the program runs: a look takes as long as an answer.

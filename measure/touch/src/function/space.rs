@@ -3,7 +3,7 @@
 
 use super::memory::Memory;
 use super::module::{Hook, Library, Module, ModuleId};
-use super::ptrace::{TRAP, Tracee};
+use os::tracee::{TRAP, Tracee};
 use std::collections::HashSet;
 use std::io;
 use std::os::unix::fs::MetadataExt;

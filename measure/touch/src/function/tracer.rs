@@ -7,15 +7,13 @@
 use super::copied;
 use super::module::{Hook, Library};
 use super::near::Near;
-use super::ptrace::{self, Register, Resume, SystemCall, Tracee, Waited};
 use super::seen::{Call, Copied, Seen, SeenProcess};
 use super::space::{Space, Trap, TrapAction};
 use os::spawn::monotonic_ns;
+use os::tracee::{self, EVENT_STOP, Register, Resume, SystemCall, Tracee, Waited};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io;
 
-/// An event without a parent: a new thread's first stop, or a group-stop.
-const EVENT_STOP: i32 = 128;
 /// Audit numbers of the architectures whose programs run on x86-64.
 const ARCH_64: u32 = 0xc000_003e;
 const ARCH_32: u32 = 0x4000_0003;
@@ -86,7 +84,7 @@ impl Tracer {
     /// The kernel refuses what it allowed before.
     pub fn run(&mut self) -> io::Result<Waited> {
         loop {
-            match ptrace::wait()? {
+            match tracee::wait()? {
                 Waited::Status(tracee, status) => self.event(tracee, status),
                 Waited::Nobody => {
                     self.threads.clear();
@@ -200,7 +198,7 @@ impl Tracer {
         let child = Tracee(parent.event_message()?);
         if let Some(thread) = self.threads.get(&parent) {
             let id = thread.space;
-            let shares = ptrace::same_memory(parent, child).unwrap_or(event != libc::PTRACE_EVENT_FORK);
+            let shares = tracee::same_memory(parent, child).unwrap_or(event != libc::PTRACE_EVENT_FORK);
             let space = self.spaces.get_mut(&id);
             match space {
                 Some(space) if shares => {
@@ -318,7 +316,7 @@ impl Tracer {
                     thread.maps_code = maps_code(arch, number, arguments);
                 }
             }
-            SystemCall::Exit => {
+            SystemCall::Exit(_) | SystemCall::Neither => {
                 if self.threads.get_mut(&tracee).is_some_and(|thread| std::mem::take(&mut thread.maps_code)) {
                     self.look(tracee);
                 }
@@ -337,7 +335,7 @@ impl Tracer {
                 return self.resume(tracee, 0);
             }
         }
-        if matches!(code, ptrace::SI_KERNEL | ptrace::TRAP_BRKPT) {
+        if matches!(code, tracee::SI_KERNEL | tracee::TRAP_BRKPT) {
             let address = tracee.register(Register::Ip)?.wrapping_sub(1);
             let trap = self.space_of(tracee).and_then(|space| space.trap_at(address, &self.library));
             if let Some(trap) = trap {
@@ -396,7 +394,7 @@ impl Tracer {
 
     fn replant(&self, tracee: Tracee, address: u64) {
         // A process that is gone needs no trap.
-        let _ = self.set_byte(tracee, address, ptrace::TRAP);
+        let _ = self.set_byte(tracee, address, tracee::TRAP);
     }
 
     /// Notes the call of a function, if it is the first; `false`: it is not.
@@ -616,7 +614,7 @@ fn step(tracee: Tracee, registers: &libc::user_regs_struct) -> io::Result<Vec<i3
     tracee.set_registers(registers)?;
     loop {
         tracee.resume(Resume::Step, 0)?;
-        let status = ptrace::wait_for(tracee)?;
+        let status = tracee::wait_for(tracee)?;
         if !libc::WIFSTOPPED(status) {
             return Err(io::Error::from_raw_os_error(libc::ESRCH));
         }
@@ -633,7 +631,7 @@ fn step(tracee: Tracee, registers: &libc::user_regs_struct) -> io::Result<Vec<i3
 /// Whether a SIGTRAP says that one instruction was stepped over: a plain one, a system call, or into a signal's
 /// handler.
 fn is_step(code: i32) -> bool {
-    matches!(code, ptrace::TRAP_TRACE | ptrace::TRAP_BRKPT | libc::SIGTRAP)
+    matches!(code, tracee::TRAP_TRACE | tracee::TRAP_BRKPT | libc::SIGTRAP)
 }
 
 /// The process of a thread.
