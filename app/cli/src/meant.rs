@@ -19,8 +19,8 @@ fn readers(kind: Kind) -> Readers {
     let (verbs, what, look): (&[&str], _, _) = match kind {
         Kind::Recording => (
             &[
-                "record", "report", "view", "compare", "gate", "io", "query", "preload", "optimize", "touch", "order",
-                "archive",
+                "record", "why", "ablate", "sweep", "report", "view", "compare", "gate", "io", "query", "preload",
+                "optimize", "touch", "order", "archive",
             ],
             "a recording of starts",
             "thaw report",

@@ -77,6 +77,16 @@ pub fn file(path: &Path, bytes: &[u8], existing: Existing) -> Result<()> {
     os::replace::write_whole(path, bytes, Rights::Usual, existing)
 }
 
+/// What a file is written as, by the ending of its name; `hint` says which there are.
+///
+/// # Errors
+/// Usage: the name has another.
+pub fn by_ending<T: Copy>(target: &Path, forms: &[(&str, T)], hint: &str) -> Result<T> {
+    let ending = target.extension().and_then(|ending| ending.to_str());
+    let form = forms.iter().find(|(known, _)| Some(*known) == ending).map(|(_, form)| *form);
+    form.ok_or_else(|| Error::on(Exit::Usage, "the ending does not say what to write:", target).hint(hint))
+}
+
 /// Prints to stderr; if that does not work there is nobody to tell.
 pub fn complain(text: &str) {
     let _ = anstream::stderr().lock().write_all(text.as_bytes());

@@ -8,6 +8,7 @@ mod loads;
 pub use loads::pageload;
 
 use crate::args::record::{Cpu, Engine, Needed, RecordArgs, States};
+use crate::args::sweep::SweepArgs;
 use crate::args::touch::TouchArgs;
 use crate::args::values::{DiskChoice, DiskLimit, disk_choice};
 use crate::args::{Args, Verb};
@@ -17,7 +18,7 @@ use crate::parameters::{self, Named};
 use crate::preset::{self, Preset};
 use bench::ready::Ready;
 use bench::record::{LabOptions, Output, Program, Success};
-use bench::schedule::Plan as Schedule;
+use bench::schedule::{Plan as Schedule, TracedIn};
 use clap::Parser;
 use disk::preset::Presets;
 use disk::simulated::{Image, Pace};
@@ -31,7 +32,6 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use work::plan::{Asked, DiskPlan, EventsPlan, Handed, Plans, RecordPlan, Wanted};
-use work::rundir;
 
 /// How long `--precision` goes on without a `--budget`.
 const DEFAULT_BUDGET: Duration = Duration::from_secs(600);
@@ -44,6 +44,25 @@ const USUAL_READ_AHEAD_KIB: u64 = 128;
 /// A command line that makes no sense: no program, unknown preset, unknown probe, a base list that is none.
 pub fn record(args: RecordArgs) -> Result<RecordPlan> {
     meant(args, None)
+}
+
+/// What `sweep`'s arguments mean: a recording in which something is varied.
+///
+/// # Errors
+/// As [`record`]; usage: nothing is varied.
+pub fn sweep(args: SweepArgs) -> Result<RecordPlan> {
+    let Some(cycles) = args.cycles else {
+        if args.record.parameter.is_empty() {
+            return Err(Error::new(Exit::Usage, "nothing is varied", "")
+                .hint("--sweep n=1,10,100,1000 with {n} among the program's words, or --cycles 200"));
+        }
+        return record(args.record);
+    };
+    let mut plan = record(RecordArgs { runs: cycles, ..args.record })?;
+    plan.programs.iter_mut().for_each(|program| program.restore.clear());
+    plan.asked.restore.clear();
+    plan.asked.cycles = true;
+    Ok(plan)
 }
 
 /// With these programs in the place of those that are named.
@@ -95,7 +114,7 @@ fn meant(args: RecordArgs, handed: Option<Handed>) -> Result<RecordPlan> {
         warnings: without_sandbox(&chosen, user.as_ref()).into_iter().collect(),
         user,
         replace: if args.force { Replace::Recording } else { Replace::Never },
-        needs_run_dir: needs_run_dir(&programs),
+        needs_run_dir: work::plan::needs_run_dir(&programs),
         own,
         schedule: schedule(&args, programs.len(), seed),
         lab: lab(&args)?,
@@ -107,6 +126,8 @@ fn meant(args: RecordArgs, handed: Option<Handed>) -> Result<RecordPlan> {
             Needed::No => work::plan::Needed::No,
         },
         events: (args.events || !args.events_of.is_empty()).then(|| EventsPlan { files: args.events_of.clone() }),
+        why: args.why,
+        loader: args.why && !args.no_loader,
         programs,
         output: args.output,
     })
@@ -185,16 +206,6 @@ pub fn as_record(args: TouchArgs) -> Result<RecordArgs> {
         run_as: args.run_as,
         ..RecordArgs::usual()?
     })
-}
-
-/// Whether a placeholder in words, variables or directories asks for directories that thaw makes.
-fn needs_run_dir(programs: &[Program]) -> bool {
-    let of_program = |program: &Program| {
-        let words = program.argv.iter().chain(program.env.iter().filter_map(|(_, value)| value.as_ref()));
-        let restore = program.restore.iter().map(|path| path.as_os_str());
-        words.map(OsString::as_os_str).chain(restore).any(rundir::is_needed_by)
-    };
-    programs.iter().any(of_program)
 }
 
 /// The program that was chosen by `--app`, or what a preset knows about the one that was typed.
@@ -314,6 +325,8 @@ fn schedule(args: &RecordArgs, variants: usize, seed: u64) -> Schedule {
         precision: args.precision,
         budget: budget(args),
         trace_runs: args.trace_runs,
+        // Where the time goes is another question in each state.
+        traced_in: if args.why { TracedIn::Each } else { TracedIn::Coldest },
         most_blocks: args.max_runs.unwrap_or(Schedule::default().most_blocks),
         warm_ups: args.warmup,
         max_attempts: work::plan::ATTEMPTS,
@@ -409,6 +422,8 @@ fn asked(args: &RecordArgs, preset: Option<&Preset>, template: &Program, user: O
         precision: args.precision,
         budget_s: budget(args).map(|budget| budget.as_secs_f64()),
         aa: args.aa,
+        cycles: false,
+        ablation: None,
         ready: template.ready.iter().map(ToString::to_string).collect(),
         timeout_s: args.timeout.as_secs_f64(),
         grace_s: args.grace.as_secs_f64(),
@@ -473,6 +488,15 @@ mod tests {
         assert!(plan.needs_run_dir);
         assert!(plan.own.contains(&("/usr/lib/firefox-esr".into(), OwnerRule::Preset)));
         assert_eq!(program.restore.len(), 3);
+    }
+
+    #[test]
+    fn starts_in_a_row_put_nothing_back() {
+        let words = ["thaw", "sweep", "--app", "firefox-esr", "--cycles", "200"];
+        let Verb::Sweep(args) = Args::try_parse_from(words).unwrap().verb else { panic!("not sweep") };
+        let plan = sweep(*args).unwrap();
+        assert_eq!((plan.schedule.blocks, &plan.schedule.states[..]), (200, &[CacheState::Hot][..]));
+        assert!(plan.programs[0].restore.is_empty() && plan.asked.restore.is_empty() && plan.asked.cycles);
     }
 
     #[test]

@@ -27,11 +27,19 @@ const SHARED: [(&str, &[&str]); 1] = [("heap-wire", &["inject", "measure", "base
 
 /// Crates that read what another one records, and may be given to a page or a fuzzer: they start no program and go into
 /// none.
-const READERS: [&str; 2] = ["base/heapfile", "measure/heap"];
+const READERS: [&str; 3] = ["base/heapfile", "base/symbols", "measure/heap"];
 
 /// How a program is started or gone into.
-const STARTERS: [&str; 6] =
-    ["os::spawn", "os::ptrace", "process::Command", "libc::fork", "libc::execv", "libc::ptrace"];
+const STARTERS: [&str; 8] = [
+    "os::spawn",
+    "os::ptrace",
+    "os::tracee",
+    "os::tracer",
+    "process::Command",
+    "libc::fork",
+    "libc::execv",
+    "libc::ptrace",
+];
 
 /// Crates that only tests may import.
 const FOR_TESTS: [&str; 1] = ["testing"];
@@ -47,8 +55,11 @@ struct Proof {
 const PROOFS: [Proof; 1] = [Proof { name: "verify", floor: "mend", imports: &["libc", "model", "rustix", "serde"] }];
 
 /// Other people's crates that these of ours alone may import: programs of their own for that.
-const ONLY_FOR: [(&str, &[&str]); 3] =
-    [("hyper", &["proxy", "storage"]), ("hyper-util", &["proxy", "storage"]), ("tokio", &["proxy", "storage"])];
+const ONLY_FOR: [(&str, &[&str]); 3] = [
+    ("hyper", &["fleet", "proxy", "storage"]),
+    ("hyper-util", &["fleet", "proxy", "storage"]),
+    ("tokio", &["fleet", "proxy", "storage"]),
+];
 
 /// Crates of `app` that read what the others leave, and may import `base` alone.
 const ALONE: [&str; 1] = ["fleet"];

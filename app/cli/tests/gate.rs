@@ -61,7 +61,7 @@ fn undecided_is_its_own_word_and_never_passed() {
 #[test]
 fn the_gate_speaks_json_and_markdown() {
     let json = judged(1.2, &["--json"]).exits(1).json();
-    assert_eq!((&json["schema"], &json["passes"]), (&"thaw.gate/2".into(), &false.into()));
+    assert_eq!((&json["schema"], &json["passes"]), (&"thaw.gate/3".into(), &false.into()));
     let figure = &json["verdict"]["figures"][0];
     assert_eq!(
         (&figure["metric"], &figure["state"], &figure["outcome"]),
@@ -113,6 +113,45 @@ fn every_metric_can_be_judged_with_a_limit_of_its_own() {
     judged(1.2, &["--metric", "milestone:exit"]).exits(1).says("cold milestone:exit: 20.0 % slower");
     judged(1.0, &["--metric", "instructions"]).exits(1).says("unknown, for no run before has this figure");
     judged(1.0, &["--metric", "speed"]).exits(2).complains("'speed' is no metric");
+}
+
+#[test]
+fn budgets_need_nothing_to_compare_with() {
+    let scratch = Scratch::new();
+    record(&scratch, "a.thaw", &COLD, |_| {});
+    record(&scratch, "slow.thaw", &scaled(&COLD, 1.2), |_| {});
+    let judged = |budget: &str, words: &[&str]| {
+        let text = format!("schema = \"thaw.budgets/1\"\n[[budget]]\n{budget}\n");
+        std::fs::write(scratch.path("start.toml"), text).unwrap();
+        scratch.thaw(["gate", "--budgets", "start.toml"].iter().chain(words))
+    };
+    judged("time = '1.3s'", &["a.thaw"]).exits(0).says("within the 1.30").says("The gate is passed (limit 1.300 s)");
+    judged("time = '1.1s'", &["a.thaw"]).exits(1).says("FAIL").says("more than the 1.10").says("not passed");
+    judged("time = '1201ms'", &["a.thaw"]).exits(1).says("The gate is undecided").says("cannot tell");
+    let json = judged("time = '1.1s'\nrequests = 1000000", &["a.thaw", "--json"]).exits(1).json();
+    let figures = json["verdict"]["figures"].as_array().unwrap();
+    let of = |metric: &str| figures.iter().find(|figure| figure["metric"] == metric).unwrap();
+    assert_eq!((&of("time")["limit"], &of("time")["outcome"]), (&json!({ "at_most": 1.1 }), &"fail".into()));
+    assert_eq!((&of("requests")["outcome"], &json["before"]), (&"pass".into(), &Value::Null));
+    judged("time = '1.1s'", &["a.thaw", "--markdown"]).exits(1).says("| at most 1.100 s | 1.202 s |");
+    // Growth and a budget, in one verdict.
+    let both = "time = '9s'\n[[budget]]\ntime = '+5%'";
+    judged(both, &["a.thaw", "a.thaw"]).exits(0).says("limits: time +5.0 %, time 9.000 s");
+    judged(both, &["a.thaw", "slow.thaw"]).exits(1).says("more than the 5 %").says("within the 9.000 s");
+    judged(both, &["a.thaw"]).exits(2).complains("time may grow, and there is nothing to compare with");
+    // What the recording has no runs of is never passed unseen.
+    let said = judged("time = '9s'\n[[budget]]\nstate = 'hot'\ntime = '1s'", &["a.thaw"]).exits(5);
+    said.complains("the limit of time is for hot; the runs are cold of app");
+    judged("variant = 'new'\ntime = '1s'", &["a.thaw"]).exits(5).complains("is for new; the runs are cold of app");
+    made::recording(&scratch.path("cold.thaw"), &COLD, &[]);
+    made::recording(&scratch.path("both.thaw"), &COLD, &COLD);
+    let grown = "time = '9s'\n[[budget]]\nstate = 'hot'\ncpu = '+5%'";
+    judged(grown, &["both.thaw", "both.thaw"]).exits(0);
+    let said = judged(grown, &["cold.thaw", "both.thaw"]).exits(5);
+    said.complains("cold.thaw").complains("the limit of cpu is for hot; the runs are cold of app");
+    judged("time = 400", &["a.thaw"]).exits(5).complains("budget 1: time: 400 has no unit");
+    judged("time = '1s'", &["a.thaw", "--metric", "cpu"]).exits(2).complains("--metric");
+    scratch.thaw(["gate", "a.thaw", "--budgets", "none.toml"]).exits(5).complains("cannot read the budgets");
 }
 
 #[test]
@@ -237,4 +276,36 @@ fn adds_blocks(scratch: &Scratch, recording: &str, state: &str) {
          and state = '{state}'"
     );
     assert_eq!(scratch.thaw(["query", recording, &count, "--csv"]).exits(0).out().lines().nth(1), Some("1,0,3"));
+}
+
+/// The relocations that readelf counts in a file; of packed tables what their words stand for.
+fn relocations_of(path: &str) -> u64 {
+    let said = std::process::Command::new("readelf").args(["-rW", path]).env("LC_ALL", "C").output().unwrap();
+    let text = String::from_utf8_lossy(&said.stdout).into_owned();
+    let entries = text.lines().filter(|line| line.starts_with("Relocation section") && !line.contains("'.relr"));
+    let entries = entries.map(|line| line.split_once("contains ").unwrap().1.split_once(' ').unwrap().0);
+    let packed = text.lines().filter_map(|line| line.trim().strip_suffix(" offsets"));
+    entries.chain(packed).map(|number| number.parse::<u64>().unwrap()).sum()
+}
+
+#[test]
+fn relocations_are_those_of_the_files_that_a_start_maps() {
+    if !testing::root_or_skip() {
+        return;
+    }
+    let _machine = alone();
+    let scratch = Scratch::new();
+    scratch.thaw(["record", "-o", "true.thaw", "--state", "hot", "--runs", "2", "--", "/bin/true"]).exits(0);
+    let asked = "SELECT DISTINCT path FROM mmaps JOIN files USING (run, file) WHERE exec AND path LIKE '/%'";
+    let json = scratch.thaw(["query", "true.thaw", asked, "--json"]).exits(0).json();
+    let paths: Vec<&str> = json["rows"].as_array().unwrap().iter().map(|row| row[0].as_str().unwrap()).collect();
+    assert!(paths.iter().any(|path| path.contains("libc.so")), "{paths:?}");
+    let entries: u64 = paths.iter().map(|path| relocations_of(path)).sum();
+    let judged = |most: u64| {
+        let text = format!("schema = \"thaw.budgets/1\"\n[[budget]]\nrelocations = {most}\n");
+        scratch.write("most.toml", text.into_bytes());
+        scratch.thaw(["gate", "true.thaw", "--budgets", "most.toml"])
+    };
+    judged(entries).exits(0).says("hot relocations").says("within");
+    judged(entries - 1).exits(1).says("hot relocations").says(&format!("more than the {}", entries - 1));
 }

@@ -23,7 +23,13 @@ pub struct Of<'a> {
 
 /// Writes a finished recording of it, without a trace.
 pub fn of(path: &Path, of: &Of<'_>) {
-    let mut writer = Writer::create(path, &Header { plan: of.plan.clone(), ..header() }, Replace::Never).unwrap();
+    at(path, of, header().created_unix_ns);
+}
+
+/// The same, made at another time.
+pub fn at(path: &Path, of: &Of<'_>, created_unix_ns: u64) {
+    let header = Header { plan: of.plan.clone(), created_unix_ns, ..header() };
+    let mut writer = Writer::create(path, &header, Replace::Never).unwrap();
     for (index, (name, times)) in (0..).zip(of.cold_ms) {
         let argv = of.argv.iter().map(Into::into).collect();
         writer.add_variant(&Variant { index, name: (*name).into(), argv }).unwrap();

@@ -16,13 +16,13 @@ use std::net::TcpStream;
 use std::process::Stdio;
 
 /// What a page holds under an id.
-fn embedded(html: &str, id: &str) -> Value {
+pub fn embedded(html: &str, id: &str) -> Value {
     let begin = format!("<script type=\"application/json\" id=\"{id}\">");
     let text = &html[html.find(&begin).unwrap_or_else(|| panic!("no {id}")) + begin.len()..];
     serde_json::from_str(&text[..text.find("</script>").unwrap()]).unwrap()
 }
 
-fn page(scratch: &Scratch, name: &str) -> String {
+pub fn page(scratch: &Scratch, name: &str) -> String {
     let html = std::fs::read_to_string(scratch.path(name)).unwrap();
     assert!(html.starts_with("<!doctype html>") && html.contains("default-src 'none'"));
     html

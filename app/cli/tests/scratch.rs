@@ -12,7 +12,7 @@ use std::sync::{Mutex, MutexGuard};
 static MACHINE: Mutex<()> = Mutex::new(());
 
 /// The verbs that evict files which every program needs, or whose result depends on nobody doing that meanwhile.
-const EVICT: [&str; 5] = ["record", "optimize", "flush", "frag", "pageload"];
+const EVICT: [&str; 9] = ["record", "why", "ablate", "sweep", "bisect", "optimize", "flush", "frag", "pageload"];
 
 thread_local! {
     /// How many [`Alone`]s this test's thread has.

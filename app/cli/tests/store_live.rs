@@ -21,6 +21,25 @@ fn the_server_beside_thaw_gets_the_directory_and_the_port() {
     said(&["--port", "70000"]).exits(2).complains("70000");
 }
 
+#[test]
+fn the_collector_beside_thaw_gets_the_directory_and_the_options() {
+    let scratch = Scratch::new();
+    let thaw = scratch.path("thaw");
+    testing::copy_program(env!("CARGO_BIN_EXE_thaw"), &thaw);
+    let said = |words: &[&str]| {
+        let mut command = scratch.command_of(&thaw);
+        command.args(["fleet", "collect"]).args(words);
+        Said::of(command)
+    };
+    said(&["d"]).exits(3).complains("is not beside thaw").hints("install both programs");
+    scratch.script("thaw-fleet", "printf '[%s]' \"$@\"; exit 7");
+    let given = said(&["a b", "--", "--seal-bytes", "9"]).exits(7).out();
+    assert_eq!(given, "[--listen][127.0.0.1:0][--seal-bytes][9][--][a b]");
+    let words = ["d", "--listen", "0.0.0.0:1", "--tls-cert", "c", "--tls-key", "k", "--token-file", "t"];
+    let given = said(&words).exits(7).out();
+    assert_eq!(given, "[--listen][0.0.0.0:1][--tls-cert][c][--tls-key][k][--token-file][t][--][d]");
+}
+
 fn names(folder: &Path) -> Vec<std::ffi::OsString> {
     std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name()).collect()
 }

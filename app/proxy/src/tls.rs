@@ -10,8 +10,6 @@ use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::LazyConfigAcceptor;
 use tokio_rustls::rustls::ServerConfig;
-use tokio_rustls::rustls::pki_types::pem::PemObject;
-use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::server::{Acceptor, ServerSessionMemoryCache, StoresServerSessions};
 use tokio_rustls::rustls::sign::SingleCertAndKey;
 use tokio_rustls::server::TlsStream;
@@ -74,7 +72,7 @@ impl Tls {
     /// With an authority, the paths of a certificate and its key, or both. `intercept` needs the authority.
     ///
     /// # Errors
-    /// The two files do not hold a certificate and its key.
+    /// The two files do not hold a certificate and its key, or others may read the key.
     pub fn new(
         authority: Option<Authority>,
         own: Option<(&Path, &Path)>,
@@ -83,15 +81,7 @@ impl Tls {
         let sessions = ServerSessionMemoryCache::new(SESSIONS);
         let mut tls = Self { authority, own: None, intercept, made: Mutex::default(), sessions };
         if let Some((certificate, key)) = own {
-            let wrong = |path: &Path, why: String| {
-                io::Error::new(io::ErrorKind::InvalidData, format!("{}: {why}", path.display()))
-            };
-            let chain: Result<Vec<_>, _> = CertificateDer::pem_file_iter(certificate).and_then(Iterator::collect);
-            let chain = chain.map_err(|error| wrong(certificate, error.to_string()))?;
-            let private = PrivateKeyDer::from_pem_file(key).map_err(|error| wrong(key, error.to_string()))?;
-            let config = ServerConfig::builder().with_no_client_auth().with_single_cert(chain, private);
-            let config = config.map_err(|error| wrong(certificate, error.to_string()))?;
-            tls.own = Some(Arc::new(tls.common(config)));
+            tls.own = Some(Arc::new(tls.common(::tls::server(certificate, key)?)));
         }
         Ok(tls)
     }

@@ -4,18 +4,23 @@
 //! `thaw.report/1` document as it is, the events of the traces as columns, and what starts were seen to touch
 //! (`docs/view-format.md` draws the bytes).
 //! [`heap_page`], [`memory_page`] and [`timeline_page`] make pages of heap recordings, of memory reports and
-//! watches, and of events, with the same viewer. This crate computes no figure that the document has: the page shows
-//! the document's own.
+//! watches, and of events, [`why_page`] of where the time of starts went, with the same viewer. This crate computes no
+//! figure that the document has: the page shows the document's own.
 
+mod ablation;
 mod columns;
 mod events;
+mod fleet;
 mod heap;
+mod history;
 mod html;
 mod memory;
+mod plain;
 mod requests;
 mod serve;
 mod timeline;
 mod touched;
+mod why;
 
 #[cfg(test)]
 #[path = "../examples/made/rows.rs"]
@@ -27,12 +32,20 @@ mod made;
 #[allow(dead_code, reason = "shared with the example, which makes more kinds")]
 mod made_events;
 
+#[cfg(test)]
+#[path = "../examples/made/why.rs"]
+mod made_why;
+
+pub use ablation::{AblationOf, BarOf, ablation_page};
+pub use fleet::{AppOf, BodyOf, CellOf, FleetOf, MapOf, MarkOf, SectionOf, Shade, SpreadOf, TableOf, fleet_page};
 pub use heap::{HEAP_SCHEMA, HeapOf, Part, heap_page};
+pub use history::{ChartOf, CommitOf, StepOf, history_page};
 pub use html::page;
-pub use memory::{MEMORY_SCHEMA, MemoryOf, TreesOf, WatchOf, memory_page};
+pub use memory::{CourseOf, MEMORY_SCHEMA, MemoryOf, TreesOf, WatchOf, memory_page};
 pub use serve::{Open, serve};
 pub use timeline::{PathStep, TIMELINE_SCHEMA, TimelineOf, timeline_page};
 pub use touched::TOUCHED_SCHEMA;
+pub use why::{WHY_SCHEMA, WhyOf, WhyStartOf, why_page};
 
 use model::{RunId, TraceRows};
 

@@ -1,11 +1,13 @@
-//! The page of memory reports and watches: the about:memory trees of reports and of their differences, and resident
-//! memory over time. What the document holds is in `docs/view-format.md`; `viewer/src/logic/memory.ts` reads it.
+//! The page of memory reports, watches and courses: the about:memory trees of reports and of their differences,
+//! resident memory over time and by version. What the document holds is in `docs/view-format.md`;
+//! `viewer/src/logic/memory.ts` reads it.
 //!
 //! Trees are whole: the page itself puts tiny nodes together. Long watches are thinned, and say so.
 
 use crate::columns::{Column, Texts};
 use crate::events::{Table, micros};
 use crate::html;
+use ::memory::course::AtCheckpoint;
 use ::memory::tree::Process;
 use ::memory::watch::{Checkpoint, Head, Pair, Resident, Sample, Watched};
 use model::{Bytes, Error, Nanos, Result, Warning};
@@ -43,6 +45,15 @@ pub struct WatchOf<'a> {
     pub watched: &'a Watched,
 }
 
+/// Versions of a program at the checkpoints of a scenario.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct CourseOf<'a> {
+    /// The checkpoints, each with all versions.
+    pub checkpoints: &'a [AtCheckpoint],
+    /// By checkpoint and version: the index of their trees; `None`: there are none.
+    pub trees: &'a [Vec<Option<usize>>],
+}
+
 /// All that a page shows.
 #[derive(Clone, Copy, Debug)]
 pub struct MemoryOf<'a> {
@@ -50,10 +61,12 @@ pub struct MemoryOf<'a> {
     pub name: &'a str,
     /// What is shown first stands first.
     pub trees: &'a [TreesOf],
-    /// One watch, or two that are compared.
+    /// One watch, two that are compared, or one of each version of a course.
     pub watches: &'a [WatchOf<'a>],
     /// The checkpoints of two watches.
     pub pairs: &'a [Pair],
+    /// Where the trees and watches are those of a course.
+    pub course: Option<CourseOf<'a>>,
 }
 
 #[derive(Debug, Serialize)]
@@ -63,6 +76,7 @@ struct Document<'a> {
     trees: Vec<PackedTrees<'a>>,
     watches: Vec<PackedWatch<'a>>,
     pairs: &'a [Pair],
+    course: Option<CourseOf<'a>>,
 }
 
 #[derive(Debug, Serialize)]
@@ -116,6 +130,7 @@ pub fn memory_page(of: &MemoryOf<'_>) -> Result<String> {
         trees: trees.collect::<Result<_>>()?,
         watches: of.watches.iter().map(packed_watch).collect(),
         pairs: of.pairs,
+        course: of.course,
     };
     let value = serde_json::to_value(&document).map_err(bug)?;
     Ok(html::single(&format!("Memory: {} · thaw", of.name), "thaw memory show", "thaw-memory", &value))

@@ -2,6 +2,8 @@
 //!
 //! Tries things instead of reading versions: what works here is what was seen to work. Nothing that it tries stays.
 
+mod why;
+
 use crate::{facts, rundir};
 use io::{EngineChoice, EngineOptions};
 use model::{Error, Result};
@@ -161,6 +163,7 @@ fn abilities() -> Vec<Ability> {
     let mut abilities = vec![drop_caches()];
     abilities.extend(groups());
     abilities.extend(engines());
+    abilities.extend(why::abilities());
     abilities.push(counters());
     abilities.push(file_names());
     abilities.extend(disks());

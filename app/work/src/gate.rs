@@ -5,7 +5,7 @@ use crate::plan::Plans;
 use crate::progress::Tell;
 use crate::record::more::{self, More};
 use crate::recorded::Loaded;
-use bench::gate::{Baseline, Difference, Kind, LEVEL, Metric, Outcome, Verdict, Wanted};
+use bench::gate::{Baseline, Bound, Difference, Kind, LEVEL, Metric, Outcome, Rule, Verdict, Wanted, budgets};
 use model::{Error, Exit, Result, Warning, WarningKind, shown};
 use os::replace::{Existing, Rights};
 use serde::Serialize;
@@ -15,14 +15,16 @@ use std::time::{Duration, Instant};
 
 /// A baseline in a repository is small; what is larger is none.
 const LARGEST_BASELINE: u64 = 16 << 20;
+/// So is a file of budgets.
+const LARGEST_BUDGETS: u64 = 1 << 20;
 
-/// `thaw.gate/2`
+/// `thaw.gate/3`
 #[derive(Serialize)]
 pub struct GateDocument {
     /// Name and version of this document.
     pub schema: &'static str,
-    /// File of the recording or baseline before.
-    pub before: String,
+    /// File of the recording or baseline before; `None`: it is judged by budgets alone.
+    pub before: Option<String>,
     /// File of the recording that is judged.
     pub after: String,
     /// The verdict, figure by figure.
@@ -48,6 +50,10 @@ pub enum Against<'a> {
     Variants(&'a str, &'a str),
     /// A baseline's file.
     Baseline(&'a Path),
+    /// The runs since the last step in a history, of the same machine, program and set-up.
+    History(&'a Path),
+    /// Nothing: budgets say what its figures may be.
+    Nothing,
 }
 
 /// What the gate does when the runs cannot tell.
@@ -67,14 +73,37 @@ pub enum Undecided {
 pub struct Rules<'a> {
     /// What it is judged against.
     pub against: Against<'a>,
-    /// How much a figure may grow, as a share.
-    pub max_regression: f64,
-    /// What to judge, each with a limit of its own if need be.
-    pub metrics: &'a [(Metric, Option<f64>)],
+    /// What to judge.
+    pub judged: &'a [Rule],
     /// What to do when the runs cannot tell.
     pub undecided: Undecided,
     /// Differences that are overlooked.
     pub allowed: &'a [Kind],
+}
+
+/// What may grow by how much: by `max_regression`, where a metric has no limit of its own.
+pub fn growing(metrics: &[(Metric, Option<f64>)], max_regression: f64) -> Vec<Rule> {
+    let rule =
+        |(metric, own): &(Metric, Option<f64>)| Rule::of(metric.clone(), Bound::Growth(own.unwrap_or(max_regression)));
+    metrics.iter().map(rule).collect()
+}
+
+/// What a file of budgets asks for.
+///
+/// # Errors
+/// It cannot be read, or is none; something in it may grow, and there is nothing to compare with.
+pub fn budgets(path: &Path, against: &Against<'_>) -> Result<Vec<Rule>> {
+    let hint = "docs/gates.md shows one";
+    let text = text_of(path, LARGEST_BUDGETS, "budgets", hint)?;
+    let wrong = |why| Error::on(Exit::Data, "cannot read the budgets", path).because(why).hint(hint);
+    let rules = budgets::parse(&text).map_err(wrong)?;
+    let growth = rules.iter().find(|rule| matches!(rule.bound, Bound::Growth(_)));
+    match (against, growth) {
+        (Against::Nothing, Some(rule)) => Err(Error::on(Exit::Usage, "cannot judge growth by the budgets", path)
+            .because(format!("{} may grow, and there is nothing to compare with", rule.metric))
+            .hint("name the recording before, or --variants, --baseline or --against")),
+        _ => Ok(rules),
+    }
 }
 
 /// Judges a recording.
@@ -116,7 +145,7 @@ pub fn until_decided(recording: &Path, rules: &Rules<'_>, adding: &Adding<'_>) -
         if found.verdict.outcome != Outcome::Undecided || left.is_zero() || interrupted {
             return Ok((found, interrupted));
         }
-        let pairs = found.verdict.figures.iter().map(|figure| figure.before_runs).min().unwrap_or(0);
+        let pairs = found.verdict.figures.iter().map(|figure| figure.after_runs).min().unwrap_or(0);
         interrupted = more::add(
             &path,
             &judged,
@@ -131,21 +160,26 @@ pub fn until_decided(recording: &Path, rules: &Rules<'_>, adding: &Adding<'_>) -
 
 fn document(rules: &Rules<'_>, judged: &Loaded, level: f64) -> Result<GateDocument> {
     let (before, after, pairing, mut warnings) = sides(rules, judged)?;
-    let differences = match pairing {
-        Pairing::Independent => bench::gate::differences(&before.side, &after),
+    let differences = match (&before, pairing) {
+        (Some(before), Pairing::Independent) => bench::gate::differences(&before.side, &after),
         // Two variants differ on purpose, and nothing else of one recording can.
-        Pairing::Paired => Vec::new(),
+        _ => Vec::new(),
     };
     refuse(&differences, rules.allowed)?;
     for allowed in &differences {
         let text = format!("the {} differs: {} before, {} after", allowed.name, allowed.before, allowed.after);
         warnings.insert(0, Warning::new(WarningKind::Note, text));
     }
-    let limit = |own: Option<f64>| own.unwrap_or(rules.max_regression);
-    let metrics = rules.metrics.iter().map(|(metric, own)| (metric.clone(), limit(*own))).collect();
-    let verdict = bench::gate::decide(&before.side, &after, &Wanted { metrics, level }, pairing);
-    if verdict.figures.is_empty() {
-        return Err(before.nothing_in_common(judged));
+    let wanted = Wanted { rules: rules.judged.to_vec(), level };
+    let verdict = bench::gate::decide(before.as_ref().map(|before| &before.side), &after, &wanted, pairing);
+    // What no run is about would be passed unseen.
+    if let Some(rule) = rules.judged.iter().find(|rule| !verdict.figures.iter().any(|it| rule.asks_for(it))) {
+        let is_there = after.series.iter().any(|series| rule.is_about(series));
+        return Err(match &before {
+            Some(before) if is_there && verdict.figures.is_empty() => before.nothing_in_common(judged),
+            Some(before) if is_there => no_such_runs(rule, &before.side, &before.file),
+            _ => no_such_runs(rule, &after, &judged.source.file),
+        });
     }
     let passes = match verdict.outcome {
         Outcome::Pass => true,
@@ -153,8 +187,8 @@ fn document(rules: &Rules<'_>, judged: &Loaded, level: f64) -> Result<GateDocume
         Outcome::Undecided => rules.undecided != Undecided::Fail,
     };
     Ok(GateDocument {
-        schema: "thaw.gate/2",
-        before: before.file,
+        schema: "thaw.gate/3",
+        before: before.map(|before| before.file),
         after: judged.source.file.clone(),
         verdict,
         looks: 1,
@@ -163,6 +197,20 @@ fn document(rules: &Rules<'_>, judged: &Loaded, level: f64) -> Result<GateDocume
         allowed: differences,
         warnings,
     })
+}
+
+fn no_such_runs(rule: &Rule, side: &Baseline, file: &str) -> Error {
+    let about = [rule.state.map(|state| state.to_string()), rule.variant.clone()];
+    let about: Vec<String> = about.into_iter().flatten().collect();
+    let has = side.series.iter().map(|series| format!("{} of {}", series.state, series.variant_name));
+    let has = has.collect::<Vec<_>>().join(", ");
+    let why = match has.as_str() {
+        "" => "it has no timed runs".to_owned(),
+        has => format!("the limit of {} is for {}; the runs are {has}", rule.metric, about.join(" of ")),
+    };
+    Error::new(Exit::Data, "there is nothing to judge in", file)
+        .because(why)
+        .hint("record these runs, too, or take the limit out")
 }
 
 /// What is judged against.
@@ -184,23 +232,31 @@ impl Before {
     }
 }
 
-fn sides(rules: &Rules<'_>, judged: &Loaded) -> Result<(Before, Baseline, Pairing, Vec<Warning>)> {
+fn sides(rules: &Rules<'_>, judged: &Loaded) -> Result<(Option<Before>, Baseline, Pairing, Vec<Warning>)> {
     let mut warnings = bench::compare::doubts(Some("after"), &judged.input());
     let all = judged.baseline();
     let before = match rules.against {
         Against::Variants(old, new) => {
             let only = |name: &str| all.only(name).map_err(|_| no_variants(judged, old, new));
             let before = Before { file: judged.source.file.clone(), side: only(old)?, loaded: None };
-            return Ok((before, only(new)?, Pairing::Paired, bench::compare::doubts(None, &judged.input())));
+            let doubts = bench::compare::doubts(None, &judged.input());
+            return Ok((Some(before), only(new)?, Pairing::Paired, doubts));
+        }
+        Against::Nothing => {
+            let doubts = bench::compare::doubts(None, &judged.input());
+            return Ok((None, all, Pairing::Independent, doubts));
         }
         Against::Baseline(path) => Before { file: shown(path), side: read_baseline(path)?, loaded: None },
+        Against::History(path) => {
+            Before { file: shown(path), side: crate::histories::baseline(path, judged)?, loaded: None }
+        }
         Against::Recording(path) => {
             let loaded = load(path)?;
             warnings.splice(0..0, bench::compare::doubts(Some("before"), &loaded.input()));
             Before { file: shown(path), side: loaded.baseline(), loaded: Some(loaded) }
         }
     };
-    Ok((before, all, Pairing::Independent, warnings))
+    Ok((Some(before), all, Pairing::Independent, warnings))
 }
 
 /// # Errors
@@ -223,15 +279,21 @@ fn refuse(differences: &[Difference], allowed: &[Kind]) -> Result<()> {
 }
 
 fn read_baseline(path: &Path) -> Result<Baseline> {
-    let cannot = || Error::on(Exit::Data, "cannot read the baseline", path);
     let hint = "write one: thaw gate RECORDING --baseline FILE --write-baseline";
+    let text = text_of(path, LARGEST_BASELINE, "baseline", hint)?;
+    let cannot = || Error::on(Exit::Data, "cannot read the baseline", path);
+    Baseline::parse(&text).map_err(|error| cannot().because(error).hint(hint))
+}
+
+/// A small file's text; `what` it should be.
+fn text_of(path: &Path, largest: u64, what: &str, hint: &str) -> Result<String> {
+    let cannot = || Error::on(Exit::Data, format!("cannot read the {what}"), path);
     let file = os::file::open_regular(path).map_err(|error| cannot().because(error).hint(hint))?;
     let size = file.metadata().map_err(|error| cannot().because(error))?.len();
-    if size > LARGEST_BASELINE {
-        return Err(cannot().because(format!("it has {size} bytes, which is no baseline")).hint(hint));
+    if size > largest {
+        return Err(cannot().because(format!("it has {size} bytes, which is more than it can be")).hint(hint));
     }
-    let text = std::io::read_to_string(file).map_err(|error| cannot().because(error).hint(hint))?;
-    Baseline::parse(&text).map_err(|error| cannot().because(error).hint(hint))
+    std::io::read_to_string(file).map_err(|error| cannot().because(error).hint(hint))
 }
 
 /// Writes a recording's figures as a baseline; returns how many runs they are of, and the recording's file. Replaces

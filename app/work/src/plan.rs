@@ -60,6 +60,10 @@ pub struct RecordPlan {
     pub needed: Needed,
     /// Which events of the traced starts are recorded; `None`: none.
     pub events: Option<EventsPlan>,
+    /// Whether to take down where the time of the traced starts goes.
+    pub why: bool,
+    /// Whether to watch the loader, in a start of each program of its own.
+    pub loader: bool,
     /// For the recording: decides what the report says later.
     pub asked: Asked,
     /// What was typed, for the recording.
@@ -111,6 +115,11 @@ pub struct Asked {
     pub budget_s: Option<f64>,
     /// `--aa`
     pub aa: bool,
+    /// `thaw ablate`: what was taken away in which variant.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ablation: Option<Ablation>,
+    /// `thaw sweep --cycles`: nothing was put back between the starts.
+    pub cycles: bool,
     /// Probes, the one that stops the clock first.
     pub ready: Vec<String>,
     /// `--timeout`, seconds.
@@ -155,6 +164,17 @@ pub struct Asked {
     pub pty: bool,
     /// Name of the user as whom the programs ran.
     pub user: Option<String>,
+}
+
+/// What was taken away in which variant.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Ablation {
+    /// How the factors are combined.
+    pub design: ablate::design::Design,
+    /// What can be taken away.
+    pub factors: Vec<ablate::factor::Factor>,
+    /// Of each variant, which factors are there.
+    pub cells: Vec<ablate::design::Cell>,
 }
 
 /// Fields of [`Asked`] that change how much is known, not what is measured.
@@ -234,7 +254,9 @@ pub fn needs_run_dir(programs: &[Program]) -> bool {
     let of_program = |program: &Program| {
         let words = program.argv.iter().chain(program.env.iter().filter_map(|(_, value)| value.as_ref()));
         let restore = program.restore.iter().map(|path| path.as_os_str());
-        words.map(OsString::as_os_str).chain(restore).any(rundir::is_needed_by)
+        let mut around = program.around.clone();
+        let mut lines = around.lines().map(|line| rundir::is_needed_by(line));
+        lines.any(|needed| needed) || words.map(OsString::as_os_str).chain(restore).any(rundir::is_needed_by)
     };
     programs.iter().any(of_program)
 }

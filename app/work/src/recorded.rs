@@ -7,7 +7,8 @@ use crate::{answer, next, rundir};
 use bench::analyze::{Input, Options};
 use bench::compare::{is_momentary, is_read_ahead};
 use bench::gate::{Baseline, Identity};
-use model::{Milestone, Nanos, Result, RunRow, TraceRows, Warning, WarningKind, shown};
+use bench::growth::Swept;
+use model::{Milestone, Nanos, Result, RunId, RunRow, TraceRows, Warning, WarningKind, shown};
 use recording::{Binary, Fact, Reader, Starts};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -38,6 +39,8 @@ pub struct Loaded {
     pub facts: Vec<Fact>,
     flat_facts: Vec<(String, String)>,
     binaries: Vec<Binary>,
+    /// Relocations of the program of each variant, by index, where they are known.
+    relocations: BTreeMap<u32, u64>,
     warnings: Vec<Warning>,
 }
 
@@ -56,6 +59,7 @@ impl Loaded {
         let asked: Asked = serde_json::from_value(header.plan).unwrap_or_default();
         let runs = reader.runs()?;
         Ok(Self {
+            relocations: relocations(&runs, &reader.relocations()?),
             starts: Starts::among(runs.iter().map(|(row, _)| row.clone()), &reader.trace_runs()?),
             source: Source {
                 file: shown(path),
@@ -79,7 +83,7 @@ impl Loaded {
 
     /// What the gate knows of it.
     pub fn baseline(&self) -> Baseline {
-        Baseline::of(&self.input(), self.identity())
+        Baseline::of(&self.input(), self.identity()).with_relocations(&self.relocations)
     }
 
     fn identity(&self) -> Identity {
@@ -109,6 +113,19 @@ impl Loaded {
     }
 }
 
+/// By variant: what its last traced run that counts mapped.
+fn relocations(runs: &[(RunRow, Vec<Milestone>)], of_runs: &[(RunId, Option<u64>)]) -> BTreeMap<u32, u64> {
+    let mut by_variant = BTreeMap::new();
+    for (run, entries) in of_runs {
+        let Some((row, _)) = runs.iter().find(|(row, _)| row.id == *run && row.accepted) else { continue };
+        match entries {
+            Some(entries) => by_variant.insert(row.variant, *entries),
+            None => by_variant.remove(&row.variant),
+        };
+    }
+    by_variant
+}
+
 /// Reads a recording and says what it says.
 ///
 /// # Errors
@@ -136,7 +153,7 @@ pub fn report_within(path: &Path, time: Option<Duration>) -> Result<ReportDocume
         schema: "thaw.report/1",
         next: next::after(&loaded.source.file, &statistics.cells),
         answer,
-        growth: bench::growth::growths(&statistics.cells),
+        growth: growth(&loaded, &statistics, &[]),
         statistics,
         traces,
         facts,
@@ -147,6 +164,14 @@ pub fn report_within(path: &Path, time: Option<Duration>) -> Result<ReportDocume
         variants: loaded.variants,
         runs: loaded.runs,
     })
+}
+
+/// How the starts grow, with what was varied or with each of them, and what that foretells `at` other values.
+pub(crate) fn growth(loaded: &Loaded, statistics: &bench::report::Report, at: &[f64]) -> Vec<Swept> {
+    match loaded.asked.cycles {
+        true => bench::growth::cycles(&statistics.cells, &loaded.runs, at),
+        false => bench::growth::growths(&statistics.cells, at),
+    }
 }
 
 /// `laptop2010 (laptop disk of 2010: ...)`, if the recording was made on a simulated disk.

@@ -1,28 +1,8 @@
-//! Words that people type and that names of things are made of too: sizes, limits of a disk, command lines.
+//! Words that people type and that names of things are made of too: limits of a disk, command lines.
 //! Each parser's message says what would be right.
 
 use model::Bytes;
-
-/// `128K`, `30M`, `1G` are powers of 1024; `30MB`, `30kB` are powers of 1000; a bare number means bytes.
-pub fn size(text: &str) -> Result<Bytes, String> {
-    let wrong = || format!("'{text}' is not a size; write 128K, 30M (powers of 1024) or 30MB (powers of 1000)");
-    let (number, unit) = split_number(text).ok_or_else(wrong)?;
-    let scale: u64 = match unit {
-        "" | "B" => 1,
-        "K" | "k" | "KiB" => 1 << 10,
-        "M" | "MiB" => 1 << 20,
-        "G" | "GiB" => 1 << 30,
-        "kB" | "KB" => 1_000,
-        "MB" => 1_000_000,
-        "GB" => 1_000_000_000,
-        _ => return Err(wrong()),
-    };
-    let bytes = number * scale as f64;
-    if !(0.0..9e15).contains(&bytes) {
-        return Err(wrong());
-    }
-    Ok(Bytes(bytes.round() as u64))
-}
+use model::typed::size;
 
 /// A limit on the run's disk: `throttle:iops=200,bps=30M`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,26 +68,9 @@ pub fn words(line: &str) -> Result<Vec<String>, String> {
     Ok(words)
 }
 
-/// Number and unit of `1.5h`; `None` where no number begins the text.
-pub fn split_number(text: &str) -> Option<(f64, &str)> {
-    let text = text.trim();
-    let end = text.find(|letter: char| !letter.is_ascii_digit() && letter != '.').unwrap_or(text.len());
-    let number: f64 = text[..end].parse().ok()?;
-    Some((number, text[end..].trim()))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn capital_letters_are_powers_of_1024_and_b_means_1000() {
-        assert_eq!(size("128K").unwrap(), Bytes(131_072));
-        assert_eq!(size("30M").unwrap(), Bytes(31_457_280));
-        assert_eq!(size("30MB").unwrap(), Bytes(30_000_000));
-        assert_eq!(size("512").unwrap(), Bytes(512));
-        assert!(size("30 potatoes").unwrap_err().contains("write 128K"));
-    }
 
     #[test]
     fn a_disk_limit_has_at_least_one_part() {

@@ -47,16 +47,24 @@ pub enum Allow {
     Machine,
 }
 
+/// Who reads annotations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Annotations {
+    /// GitHub Actions: ::error file=...::
+    Github,
+}
+
 /// Arguments of `thaw gate`.
 #[derive(Debug, Args)]
 #[command(after_help = GATE_EXAMPLES, override_usage = GATE_USAGE)]
 pub struct GateArgs {
-    /// The recording to compare with; the one to judge with --variants or --baseline
+    /// The recording to compare with; alone, the one to judge
     #[arg(value_name = "BEFORE", value_hint = ValueHint::FilePath)]
     pub before: PathBuf,
     /// The recording to judge
     #[arg(value_name = "AFTER", value_hint = ValueHint::FilePath)]
-    #[arg(required_unless_present_any = ["variants", "baseline"], conflicts_with_all = ["variants", "baseline"])]
+    #[arg(required_unless_present_any = ["variants", "baseline", "against", "budgets"])]
+    #[arg(conflicts_with_all = ["variants", "baseline", "against"])]
     pub after: Option<PathBuf>,
     /// Judge a variant against another one of the same recording, pair by pair
     #[arg(long, value_name = "OLD,NEW", value_parser = values::two_names, conflicts_with = "baseline")]
@@ -64,14 +72,23 @@ pub struct GateArgs {
     /// Judge against this file, kept in the program's repository
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub baseline: Option<PathBuf>,
+    /// Judge against the runs since the last step in a history: history (the file history.thawdb) or history:FILE
+    #[arg(long, value_name = "history[:FILE]", value_parser = values::history)]
+    #[arg(conflicts_with_all = ["variants", "baseline"])]
+    pub against: Option<PathBuf>,
     /// Write the recording's figures into the file of --baseline instead of judging
     #[arg(long, requires = "baseline")]
     pub write_baseline: bool,
+    /// What each figure may be at most, or by how much it may grow: a TOML file, docs/gates.md. Alone, it needs nothing
+    /// to compare with
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    #[arg(conflicts_with_all = ["metric", "max_regression", "write_baseline"])]
+    pub budgets: Option<PathBuf>,
     /// How much a figure may grow
     #[arg(long, value_name = "SHARE", default_value = "5%", value_parser = values::share)]
     pub max_regression: f64,
     /// What to judge, each with a limit of its own if need be: time, cpu, bytes, requests, faults, major-faults,
-    /// instructions, memory, milestone:NAME
+    /// instructions, memory, relocations, milestone:NAME
     #[arg(long, value_name = "METRIC[=SHARE]", value_delimiter = ',', default_value = "time")]
     #[arg(value_parser = values::metric)]
     pub metric: Vec<(Metric, Option<f64>)>,
@@ -94,6 +111,24 @@ pub struct GateArgs {
     /// Print Markdown, for a CI summary
     #[arg(long)]
     pub markdown: bool,
+    /// Print a line on stderr for each figure that does not pass, too, as a CI server shows it beside the change
+    #[arg(long, value_name = "HOW", conflicts_with = "json")]
+    pub annotations: Option<Annotations>,
+    /// Write the verdict as JUnit, too
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub junit: Option<PathBuf>,
+    /// Write the judged medians for Bencher, too (Bencher Metric Format)
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub export_bencher: Option<PathBuf>,
+    /// Write them for github-action-benchmark, too (customSmallerIsBetter)
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub export_github_benchmark: Option<PathBuf>,
+    /// Write them for Perfherder, too (PERFHERDER_DATA)
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub export_perfherder: Option<PathBuf>,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub force: super::ForceArg,
 }
 
 const COMPARE_USAGE: &str = "\
@@ -103,7 +138,9 @@ thaw compare [OPTIONS] BEFORE AFTER
 const GATE_USAGE: &str = "\
 thaw gate [OPTIONS] BEFORE AFTER
        thaw gate [OPTIONS] --variants OLD,NEW [--until-decided] RECORDING
-       thaw gate [OPTIONS] --baseline FILE [--write-baseline] RECORDING";
+       thaw gate [OPTIONS] --baseline FILE [--write-baseline] RECORDING
+       thaw gate [OPTIONS] --against history[:FILE] RECORDING
+       thaw gate [OPTIONS] --budgets FILE RECORDING";
 
 pub(super) const COMPARE_ABOUT: &str = "\
 Is one recording faster than another?
@@ -131,4 +168,4 @@ const GATE_EXAMPLES: &str = "\
 Examples:
   thaw gate main.thaw branch.thaw --metric time,cpu,bytes=1% --markdown >> \"$GITHUB_STEP_SUMMARY\"
   thaw gate both.thaw --variants old,new --until-decided --budget 20m
-  thaw gate branch.thaw --baseline start.json --allow machine";
+  thaw gate branch.thaw --budgets start.toml --junit gate.xml";

@@ -33,6 +33,9 @@ pub enum MemoryVerb {
     /// Where in a watch is the moment that I want to compare?
     #[command(long_about = MARK_ABOUT)]
     Mark(MarkArgs),
+    /// How much memory do versions of a program have after each step of a scenario?
+    #[command(long_about = COURSE_ABOUT)]
+    Course(CourseArgs),
 }
 
 /// Which part of a report is shown, and how.
@@ -174,6 +177,33 @@ pub struct MarkArgs {
     pub file: PathBuf,
 }
 
+/// Arguments of `thaw memory course`.
+#[derive(Debug, Args)]
+#[command(after_help = COURSE_EXAMPLES)]
+pub struct CourseArgs {
+    /// The scenario (docs/memory.md); or the directory of a course that was run, which is shown again
+    #[arg(value_name = "SCENARIO", value_hint = ValueHint::AnyPath)]
+    pub scenario: PathBuf,
+    /// Where the watches go: a new or empty directory
+    #[arg(short, long, value_name = "DIR", default_value = "thaw.course", value_hint = ValueHint::DirPath)]
+    pub output: PathBuf,
+    /// How often each version goes through the steps, in the place of what the scenario says
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub iterations: Option<u32>,
+    /// Seed of the order in which the versions take their turns [default: from the clock]
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
+    /// Also write a page for the browser: a chart by version, trees at each checkpoint, what changed
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub html: Option<PathBuf>,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub force: ForceArg,
+    /// Print one JSON document instead of text
+    #[arg(long)]
+    pub json: bool,
+}
+
 pub(super) const LONG_ABOUT: &str = "\
 What does a program use its memory for, and how does that change?
 
@@ -206,6 +236,20 @@ const MARK_ABOUT: &str = "\
 Where in a watch is the moment that I want to compare?
 
 Looks at the program that is being watched now, and adds a checkpoint with this name to the watch.";
+
+const COURSE_ABOUT: &str = "\
+How much memory do versions of a program have after each step of a scenario?
+
+Drives each version through the steps of a file (pages loaded in a browser, waits, commands, tabs closed), in turns, \
+five times if nothing is said, and looks at each checkpoint: RSS, PSS, USS, what the memory lies in by the kernel's \
+account, and what the program itself reports. The medians of the versions stand side by side, with intervals. Each run \
+leaves a watch: `thaw memory diff DIR/v1 DIR/v2` compares two versions, --at NAME the trees of two runs.";
+
+const COURSE_EXAMPLES: &str = "\
+Examples:
+  thaw memory course scenario.toml -o course --html course.html
+  thaw memory course course                        # again, of what was run
+  thaw memory diff course/v1/3.memory course/v2/3.memory --at loaded";
 
 const EXAMPLES: &str = "\
 Examples:

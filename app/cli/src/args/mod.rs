@@ -3,9 +3,11 @@
 //! Every verb's help starts with the question that it answers and ends with three examples. The man
 //! pages and the shell completions are made from the same definitions.
 
+pub mod ablate;
 pub mod archive;
 pub mod around;
 pub mod cache;
+pub mod collect;
 pub mod compare;
 mod completed;
 pub mod counts;
@@ -14,8 +16,10 @@ pub mod doctor;
 mod documented;
 pub mod elf;
 pub mod files;
+pub mod fleet;
 pub mod frag;
 pub mod heap;
+pub mod history;
 pub mod io;
 pub mod memory;
 pub mod mistakes;
@@ -23,6 +27,7 @@ pub mod optimize;
 pub mod order;
 pub mod packaging;
 pub mod pageload;
+pub mod ping;
 pub mod preload;
 pub mod presets;
 pub mod proxy;
@@ -30,11 +35,13 @@ pub mod query;
 pub mod record;
 pub mod report;
 pub mod store;
+pub mod sweep;
 pub mod timeline;
 pub mod touch;
 pub mod user;
 pub mod values;
 pub mod view;
+pub mod why;
 
 use clap::{Parser, Subcommand, ValueEnum};
 use os::replace::Existing;
@@ -104,6 +111,15 @@ pub enum Verb {
     /// How long does my program take to start, cold and hot, and what does it wait for?
     #[command(long_about = record::LONG_ABOUT)]
     Record(Box<record::RecordArgs>),
+    /// Which part of a profile makes the start slow?
+    #[command(long_about = ablate::LONG_ABOUT)]
+    Ablate(Box<ablate::AblateArgs>),
+    /// Where does the time of a start go, and who waits for whom?
+    #[command(long_about = why::LONG_ABOUT)]
+    Why(Box<why::WhyArgs>),
+    /// How does the start grow, with a parameter or with each restart?
+    #[command(long_about = sweep::LONG_ABOUT)]
+    Sweep(Box<sweep::SweepArgs>),
     /// What does a recording say?
     #[command(long_about = report::LONG_ABOUT)]
     Report(report::ReportArgs),
@@ -116,6 +132,12 @@ pub enum Verb {
     /// Did my change make the start slower? (for CI: exit code 1 if it did)
     #[command(long_about = compare::GATE_ABOUT)]
     Gate(compare::GateArgs),
+    /// Since which commit does my program start slower?
+    #[command(long_about = history::LONG_ABOUT)]
+    History(Box<history::HistoryArgs>),
+    /// Which commit made my program start slower? (bisects, and measures until it knows)
+    #[command(long_about = history::BISECT_ABOUT)]
+    Bisect(Box<history::BisectArgs>),
     /// What would another disk, or another order, make of a start?
     #[command(long_about = io::LONG_ABOUT)]
     Io(io::IoArgs),
@@ -176,6 +198,12 @@ pub enum Verb {
     /// What do web storage, sessions and cookies keep on disk, and is it whole?
     #[command(long_about = store::LONG_ABOUT)]
     Store(store::StoreArgs),
+    /// How long do starts take on this machine, if its user agrees to tell?
+    #[command(long_about = ping::LONG_ABOUT)]
+    Ping(ping::PingArgs),
+    /// How do my program's starts do on the machines of its users?
+    #[command(long_about = fleet::LONG_ABOUT)]
+    Fleet(fleet::FleetArgs),
     /// Which programs does thaw know how to start?
     #[command(long_about = presets::LONG_ABOUT)]
     Presets(presets::PresetsArgs),

@@ -203,6 +203,12 @@ pub struct RecordArgs {
     /// {profile}/net.json of `chromium --log-net-log={profile}/net.json`
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "The trace")]
     pub events_of: Vec<PathBuf>,
+    /// Also take down where the time of the traced starts goes: `thaw why FILE` says who owns each millisecond
+    #[arg(long, help_heading = "The trace")]
+    pub why: bool,
+    /// With --why: leave out the start of each variant in which the loader is watched (with ptrace)
+    #[arg(long, help_heading = "The trace")]
+    pub no_loader: bool,
 
     /// Print one JSON document instead of text
     #[arg(long, help_heading = "The answer")]

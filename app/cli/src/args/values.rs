@@ -1,47 +1,19 @@
 //! Values as people type them: durations, sizes, shares, lists. Each parser's message says what would be right.
 
 use model::CacheState;
+pub use model::typed::{duration, share, size};
 use std::ffi::{OsStr, OsString};
 use std::ops::RangeInclusive;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
-use work::typed::split_number;
-pub use work::typed::{DiskLimit, disk_limit, size, words};
+pub use work::typed::{DiskLimit, disk_limit, words};
 
-/// `10m`, `30s`, `500ms`, `1.5h`; a bare number means seconds.
-pub fn duration(text: &str) -> Result<Duration, String> {
-    let wrong = || format!("'{text}' is not a duration; write 30s, 10m, 500ms or 1.5h");
-    let (number, unit) = split_number(text).ok_or_else(wrong)?;
-    let scale = match unit {
-        "ms" => 1e-3,
-        "" | "s" => 1.0,
-        "m" | "min" => 60.0,
-        "h" => 3600.0,
-        _ => return Err(wrong()),
-    };
-    let seconds = number * scale;
-    if !(0.0..=1e7).contains(&seconds) {
-        return Err(wrong());
-    }
-    Ok(Duration::from_secs_f64(seconds))
-}
-
-/// `5%` or `0.05`, as a share; `0%` is one. A number without `%` lies below 1, so that `5` is never taken for 500 %.
-pub fn share(text: &str) -> Result<f64, String> {
-    let wrong = || format!("'{text}' is not a share; write 5% or 0.05");
-    let (number, percent) = match text.strip_suffix('%') {
-        Some(number) => (number.trim(), true),
-        None => (text, false),
-    };
-    let value = number.parse::<f64>().ok().filter(|value| value.is_finite() && *value >= 0.0).ok_or_else(wrong)?;
-    match percent {
-        true if value < 1_000.0 => Ok(value / 100.0),
-        false if value < 1.0 => Ok(value),
-        false if value < 1_000.0 => {
-            Err(format!("'{text}' would be {} %; write {text}% or a share below 1", value * 100.0))
-        }
-        _ => Err(wrong()),
+/// `history` or `history:FILE`.
+pub fn history(text: &str) -> Result<PathBuf, String> {
+    match text.split_once(':') {
+        None if text == "history" => Ok(PathBuf::from("history.thawdb")),
+        Some(("history", file)) if !file.is_empty() => Ok(PathBuf::from(file)),
+        _ => Err(format!("'{text}' is none; write history or history:FILE")),
     }
 }
 
@@ -260,34 +232,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn durations_have_units() {
-        assert_eq!(duration("10m").unwrap(), Duration::from_secs(600));
-        assert_eq!(duration("500ms").unwrap(), Duration::from_millis(500));
-        assert_eq!(duration("1.5h").unwrap(), Duration::from_secs(5400));
-        assert_eq!(duration("7").unwrap(), Duration::from_secs(7));
-        for wrong in ["", "m", "-1s", "5 parsecs", "1e99h", "..s", "99999999999h"] {
-            assert!(duration(wrong).is_err(), "{wrong}");
-        }
-    }
-
-    #[test]
-    fn shares_are_percent_or_fractions() {
-        assert_eq!(share("5%").unwrap(), 0.05);
-        assert_eq!(share("0.01").unwrap(), 0.01);
-        assert_eq!((share("0%"), share("0"), share("250 %")), (Ok(0.0), Ok(0.0), Ok(2.5)));
-        for wrong in ["-3%", "NaN", "five", "", "%", "1e9", "1e9%"] {
-            assert!(share(wrong).unwrap_err().contains("write 5% or 0.05"), "{wrong}");
-        }
-        assert!(positive_share("0%").is_err() && positive_share("2%") == Ok(0.02));
-    }
-
-    #[test]
-    fn a_whole_number_is_never_taken_for_hundreds_of_percent() {
-        assert_eq!(share("5").unwrap_err(), "'5' would be 500 %; write 5% or a share below 1");
-        assert!(share("1").is_err() && share("2.5").unwrap_err().contains("2.5%"));
-    }
-
-    #[test]
     fn a_metric_may_have_its_own_limit() {
         use bench::gate::Metric;
         assert_eq!(metric("bytes=1%").unwrap(), (Metric::Bytes, Some(0.01)));
@@ -298,6 +242,7 @@ mod tests {
         assert!(metric("time=5").unwrap_err().contains("5%"));
         assert_eq!(two_names("a,b").unwrap(), ("a".to_owned(), "b".to_owned()));
         assert!(two_names("a").is_err() && two_names("a,a").is_err());
+        assert!(positive_share("0%").is_err() && positive_share("2%") == Ok(0.02));
     }
 
     #[test]

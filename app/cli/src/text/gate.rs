@@ -2,7 +2,7 @@
 
 use super::compare::markdown_cell;
 use super::{GREEN, Page, RED, RESET, YELLOW, errors, harmless, units};
-use bench::gate::{FigureVerdict, Metric, Outcome};
+use bench::gate::{Bound, FigureVerdict, Metric, Outcome};
 use work::gate::{GateDocument, Undecided};
 
 /// The verdict.
@@ -40,22 +40,28 @@ fn meaning(undecided: Undecided) -> &'static str {
 
 /// `limit +5.0 %`, or each metric's own.
 fn limits(figures: &[FigureVerdict]) -> String {
-    let mut all: Vec<(String, f64)> = Vec::new();
+    let mut all: Vec<(String, String)> = Vec::new();
     for figure in figures {
-        let metric = figure.metric.to_string();
-        if !all.iter().any(|(known, _)| *known == metric) {
-            all.push((metric, figure.limit));
+        let one = (figure.metric.to_string(), limit(figure));
+        if !all.contains(&one) {
+            all.push(one);
         }
     }
     match all.as_slice() {
         [] => "no limit".to_owned(),
-        [(_, limit), rest @ ..] if rest.iter().all(|(_, other)| other == limit) => {
-            format!("limit {}", units::change(1.0 + limit))
-        }
+        [(_, limit), rest @ ..] if rest.iter().all(|(_, other)| other == limit) => format!("limit {limit}"),
         several => {
-            let each = several.iter().map(|(metric, limit)| format!("{metric} {}", units::change(1.0 + limit)));
+            let each = several.iter().map(|(metric, limit)| format!("{metric} {limit}"));
             format!("limits: {}", harmless(&each.collect::<Vec<_>>().join(", ")))
         }
+    }
+}
+
+/// `+5.0 %`, `400 ms`
+fn limit(figure: &FigureVerdict) -> String {
+    match figure.limit {
+        Bound::Growth(share) => units::change(1.0 + share),
+        Bound::AtMost(value) => shown(figure, value),
     }
 }
 
@@ -77,7 +83,10 @@ pub fn markdown(document: &GateDocument) -> String {
             markdown_cell(&figure.variant_name),
             figure.state,
             markdown_cell(&figure.metric.to_string()),
-            value(figure.before),
+            match figure.limit {
+                Bound::Growth(_) => value(figure.before),
+                Bound::AtMost(_) => format!("at most {}", limit(figure)),
+            },
             value(figure.after),
             figure.ratio.as_ref().map(units::change_estimate).unwrap_or_default(),
             units::p_value(figure.p_above_of_all),

@@ -2,12 +2,15 @@
 
 use super::table::{Align, Table};
 use super::{BOLD, DIM, Page, RESET, YELLOW, errors, harmless, units};
+use memory::course::Figure;
 use memory::tree::{Below, Node, Process, is_doubtful};
 use memory::watch::Total;
 use memory::{Presence, Units};
 use model::Bytes;
 use serde_json::Value;
+use stats::Interval;
 use std::fmt::Write;
+use work::footprint::course::CourseDocument;
 use work::footprint::{CompareDocument, RunsDocument, TreesDocument, WatchDocument};
 
 /// How amounts of bytes are written.
@@ -319,6 +322,43 @@ pub fn compare_runs(document: &RunsDocument, width: usize) -> Page {
     page.table(&table);
     page.gap();
     page.remark("Medians, and 95 % intervals of the change from three runs of each on.");
+    page
+}
+
+/// Versions at each checkpoint of a course.
+pub fn course(document: &CourseDocument, width: usize) -> Page {
+    let mut page = Page::new(width);
+    for point in &document.checkpoints {
+        page.heading(&harmless(&point.name));
+        let heads = ["runs", "PSS", "[95 %]", "to the first", "[95 %]", "USS", "RSS", "processes", "after"];
+        let aligned = heads.map(|head| (head, if head == "[95 %]" { Align::Left } else { Align::Right }));
+        let mut table = Table::new([("version", Align::Left)].into_iter().chain(aligned));
+        for version in &point.versions {
+            let median = |figure: &Figure| figure.median.map(|median| median.value);
+            let shown = |figure: &Figure| median(figure).map_or("-".into(), units::bytes_f);
+            let range = |of: Option<Interval>| {
+                of.map(|range| format!("[{}, {}]", units::bytes_f(range.low), units::bytes_f(range.high)))
+            };
+            let (ratio, ratio_range) = version.pss.to_first.as_ref().map(units::ratio).unwrap_or_default();
+            table.row([
+                harmless(&version.version),
+                version.pss.runs.len().to_string(),
+                shown(&version.pss),
+                range(version.pss.median.and_then(|median| median.interval)).unwrap_or_default(),
+                ratio,
+                ratio_range,
+                shown(&version.uss),
+                shown(&version.rss),
+                median(&version.processes).map_or("-".into(), |count| format!("{count:.0}")),
+                version.at_s.map(units::seconds).unwrap_or_default(),
+            ]);
+        }
+        page.table(&table.without_empty_columns());
+    }
+    page.gap();
+    page.remark(
+        "Medians of the runs; intervals from three runs on. PSS: shared pages are divided by those who have them.",
+    );
     page
 }
 

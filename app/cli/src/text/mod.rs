@@ -2,18 +2,26 @@
 //!
 //! Each file turns one kind of value into a [`Page`]. Nothing in here measures, decides or opens files.
 
+pub mod ablate;
 pub mod archive;
+pub mod bisect;
 pub mod cache;
 pub mod compare;
 pub mod doctor;
 pub mod elf;
 pub mod errors;
 pub mod files;
+pub mod fleet;
+pub mod fleet_metrics;
+pub mod fleet_page;
 pub mod frag;
 pub mod gate;
+pub mod gate_forms;
+pub mod growth;
 pub mod heap;
 pub mod heap_growth;
 pub mod heap_slop;
+pub mod history;
 pub mod io;
 pub mod memory;
 pub mod optimize;
@@ -25,14 +33,20 @@ pub mod progress;
 pub mod query;
 pub mod report;
 pub mod store;
+pub mod sweep;
 pub mod table;
 pub mod timeline;
 pub mod timeline_path;
 pub mod touch;
 pub mod trace;
+pub mod why;
+pub mod why_helps;
+pub mod why_loader;
 pub mod width;
 
+use model::Warning;
 use table::Table;
+use work::report::Next;
 pub use work::words::{harmless, units};
 
 /// Bold, for headings.
@@ -119,6 +133,18 @@ impl Page {
         self.out.push_str(&format!("{GREEN}{label}{RESET}{command}\n"));
         for line in wrap(&format!("# {why}"), self.width.saturating_sub(indent).max(20)) {
             self.out.push_str(&format!("{:indent$}{DIM}{line}{RESET}\n", ""));
+        }
+    }
+
+    /// What ends an answer: doubts, and what to type next.
+    pub fn end(&mut self, warnings: &[Warning], next: &[Next]) {
+        if !warnings.is_empty() {
+            self.gap();
+            errors::warnings(self, warnings);
+        }
+        self.gap();
+        for next in next {
+            self.next(&harmless(&next.command), &next.why);
         }
     }
 

@@ -1,10 +1,8 @@
 //! `thaw report` and the end of `thaw record`: the answer first, the tables behind it, the warnings last.
 
 use super::table::{Align, Table};
-use super::{Page, errors, harmless, trace, units};
-use bench::growth::Swept;
+use super::{Page, growth, harmless, trace, units};
 use bench::report::{Cell, Contrast, NoiseFloor, Overhead, Report};
-use stats::{Fit, Growth, Order, Untold};
 use work::report::ReportDocument;
 
 /// The whole report, with this many rows in each table of files.
@@ -17,7 +15,7 @@ pub fn page(document: &ReportDocument, top: usize, width: usize) -> Page {
     states(&mut page, statistics, document.variants.len() > 1);
     milestones(&mut page, statistics);
     contrasts(&mut page, statistics);
-    document.growth.iter().for_each(|swept| growth(&mut page, swept));
+    document.growth.iter().for_each(|swept| growth::table(&mut page, swept));
     if let Some(floor) = &statistics.noise_floor {
         noise_floor(&mut page, floor);
     }
@@ -27,14 +25,7 @@ pub fn page(document: &ReportDocument, top: usize, width: usize) -> Page {
     overhead(&mut page, statistics);
     rejected(&mut page, statistics);
     machine(&mut page, document);
-    if !document.warnings.is_empty() {
-        page.gap();
-        errors::warnings(&mut page, &document.warnings);
-    }
-    page.gap();
-    for next in &document.next {
-        page.next(&harmless(&next.command), &next.why);
-    }
+    page.end(&document.warnings, &document.next);
     page
 }
 
@@ -152,63 +143,6 @@ fn contrast_row(contrast: &Contrast) -> [String; 7] {
     let (paired, paired_interval) = contrast.in_pairs.as_ref().map(units::ratio).unwrap_or_default();
     let pairs = contrast.pairs.to_string();
     [harmless(&contrast.what), value, interval, paired, paired_interval, units::p_value(contrast.p), pairs]
-}
-
-/// How each figure grows with a parameter: its order, or why that cannot be told.
-fn growth(page: &mut Page, swept: &Swept) {
-    let what = [&*swept.of, swept.state.name(), "with", &*swept.parameter].join(" ");
-    page.heading(&format!("How it grows: {}", harmless(&what)));
-    let mut table = Table::new([
-        ("", Align::Left),
-        ("grows as", Align::Left),
-        ("first to last", Align::Right),
-        ("[95 %]", Align::Left),
-        ("at 0", Align::Right),
-        ("per unit", Align::Right),
-        ("[95 %]", Align::Left),
-        ("", Align::Elastic),
-    ]);
-    for figure in &swept.figures {
-        let Growth { order, untold, ratio, .. } = &figure.growth;
-        let (value, interval) = units::ratio(ratio);
-        let (name, unit): (_, fn(f64) -> String) = match figure.name {
-            "wall_s" => ("time until ready", units::seconds),
-            "cpu_s" => ("CPU time", units::seconds),
-            "read_bytes" => ("read from disk", units::bytes_f),
-            "read_requests" => ("requests", units::count_f),
-            "max_rss_bytes" => ("memory", units::bytes_f),
-            _ => ("instructions", units::count_f),
-        };
-        let fit = figure.growth.fits.iter().find(|fit| Some(fit.order) == *order);
-        let range = |fit: &Fit| {
-            fit.slope.interval.map(|range| format!("[{} {}]", unit(range.low), unit(range.high))).unwrap_or_default()
-        };
-        table.row([
-            name.to_owned(),
-            order.map_or("cannot tell", Order::notation).to_owned(),
-            value,
-            interval,
-            fit.map(|fit| unit(fit.base.value)).unwrap_or_default(),
-            fit.map(|fit| unit(fit.slope.value)).unwrap_or_default(),
-            fit.map(range).unwrap_or_default(),
-            untold.map(|why| untold_because(why, &figure.growth)).unwrap_or_default(),
-        ]);
-    }
-    page.table(&table.without_empty_columns());
-}
-
-fn untold_because(why: Untold, growth: &Growth) -> String {
-    match (why, growth.bend) {
-        (Untold::TooFew, _) => "too few values or runs".into(),
-        (Untold::TooNoisy, _) => "no trend is seen, but the noise could hide one".into(),
-        (Untold::Falls, _) => "it falls".into(),
-        (Untold::Several, _) => {
-            let orders = growth.fits.iter().filter(|fit| fit.support > 0.05).map(|fit| fit.order.notation());
-            format!("{} fit as well", orders.collect::<Vec<_>>().join(" and "))
-        }
-        (Untold::NoneFits, Some(bend)) => format!("a straight line that bends near {}", bend.at),
-        (Untold::NoneFits, None) => "no order fits".into(),
-    }
 }
 
 fn noise_floor(page: &mut Page, floor: &NoiseFloor) {

@@ -1,16 +1,12 @@
 //! `thaw timeline path`, `waits`, `whatif` and `compare` as text.
 
 use super::table::{Align, Table};
+use super::units::ns as time;
 use super::{Page, YELLOW, harmless, units};
-use model::Nanos;
 use timeline::{
     Beside, Blocked, Change, Class, ComparisonDocument, Owner, Path, PathDocument, Place, Step, Via, Waits,
     WaitsDocument, WhatIfDocument,
 };
-
-fn time(ns: u64) -> String {
-    units::nanos(Nanos(ns))
-}
 
 fn share(part: u64, of: u64) -> String {
     if of == 0 { String::new() } else { units::percent(part as f64 / of as f64) }

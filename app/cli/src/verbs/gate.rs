@@ -6,7 +6,8 @@ use crate::progress::Progress;
 use crate::{output, text};
 use bench::gate::{Kind, Outcome};
 use model::{Exit, Result, shown};
-use work::gate::{self, Adding, Against, Rules, Undecided};
+use std::path::PathBuf;
+use work::gate::{self, Adding, Against, GateDocument, Rules, Undecided};
 
 /// Prints the verdict; [`Exit::No`] if a figure fails, or if it is undecided and that is not allowed.
 ///
@@ -20,8 +21,16 @@ pub fn run(args: &GateArgs, quiet: bool) -> Result<Exit> {
         output::bytes(format!("{}: the figures of {runs} of {recording}\n", shown(path)).as_bytes())?;
         return Ok(Exit::Done);
     }
+    let existing = args.force.existing();
+    let files = [&args.junit, &args.export_bencher, &args.export_github_benchmark, &args.export_perfherder];
+    files.into_iter().flatten().try_for_each(|path| os::replace::check(path, existing))?;
     let allowed: Vec<Kind> = args.allow.iter().map(kind).collect();
-    let rules = rules(args, &allowed);
+    let against = against(args);
+    let wanted = match &args.budgets {
+        Some(path) => gate::budgets(path, &against)?,
+        None => gate::growing(&args.metric, args.max_regression),
+    };
+    let rules = Rules { against, judged: &wanted, undecided: undecided(args), allowed: &allowed };
     let (document, interrupted) = match args.until_decided {
         true => {
             let told = Progress::telling(quiet);
@@ -29,12 +38,17 @@ pub fn run(args: &GateArgs, quiet: bool) -> Result<Exit> {
         }
         false => (gate::judge(judged, &rules)?, false),
     };
+    forms(args, &document)?;
     if args.json {
         output::json(&document)?;
     } else if args.markdown {
         output::bytes(text::gate::markdown(&document).as_bytes())?;
     } else {
         output::page(&text::gate::page(&document, text::width::of_terminal()))?;
+    }
+    if args.annotations.is_some() {
+        // stdout may go into the summary of the job; the log of the job has stderr too.
+        output::complain(&text::gate_forms::annotations(&document));
     }
     if document.verdict.outcome == Outcome::Undecided && document.undecided == Undecided::Warn {
         let hint = "record more runs, or choose another --max-regression";
@@ -47,21 +61,33 @@ pub fn run(args: &GateArgs, quiet: bool) -> Result<Exit> {
     })
 }
 
-fn rules<'a>(args: &'a GateArgs, allowed: &'a [Kind]) -> Rules<'a> {
-    Rules {
-        against: match (&args.variants, &args.baseline) {
-            (Some((old, new)), _) => Against::Variants(old, new),
-            (None, Some(path)) => Against::Baseline(path),
-            (None, None) => Against::Recording(&args.before),
-        },
-        max_regression: args.max_regression,
-        metrics: &args.metric,
-        undecided: match args.undecided {
-            Typed::Fail => Undecided::Fail,
-            Typed::Warn => Undecided::Warn,
-            Typed::Pass => Undecided::Pass,
-        },
-        allowed,
+/// Writes the verdict and its figures for other programs.
+fn forms(args: &GateArgs, document: &GateDocument) -> Result<()> {
+    let put = |path: &Option<PathBuf>, make: &dyn Fn() -> Result<Vec<u8>>| match path {
+        Some(path) => output::file(path, &make()?, args.force.existing()),
+        None => Ok(()),
+    };
+    put(&args.junit, &|| Ok(text::gate_forms::junit(document).into_bytes()))?;
+    put(&args.export_bencher, &|| output::json_text(&text::gate_forms::bencher(document)))?;
+    put(&args.export_github_benchmark, &|| output::json_text(&text::gate_forms::github_benchmark(document)))?;
+    put(&args.export_perfherder, &|| Ok(text::gate_forms::perfherder_line(document).into_bytes()))
+}
+
+fn against(args: &GateArgs) -> Against<'_> {
+    match (&args.variants, &args.baseline, &args.against, &args.after) {
+        (Some((old, new)), ..) => Against::Variants(old, new),
+        (None, Some(path), ..) => Against::Baseline(path),
+        (None, None, Some(history), _) => Against::History(history),
+        (None, None, None, Some(_)) => Against::Recording(&args.before),
+        (None, None, None, None) => Against::Nothing,
+    }
+}
+
+fn undecided(args: &GateArgs) -> Undecided {
+    match args.undecided {
+        Typed::Fail => Undecided::Fail,
+        Typed::Warn => Undecided::Warn,
+        Typed::Pass => Undecided::Pass,
     }
 }
 

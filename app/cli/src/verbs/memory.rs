@@ -1,19 +1,22 @@
 //! `thaw memory`: what programs say of their memory, and what the kernel says over time.
 
 use crate::args::heap::Moment as Typed;
-use crate::args::memory::{DiffArgs, LookArgs, MarkArgs, MemoryArgs, MemoryVerb, ShowArgs, WatchArgs};
+use crate::args::memory::{CourseArgs, DiffArgs, LookArgs, MarkArgs, MemoryArgs, MemoryVerb, ShowArgs, WatchArgs};
 use crate::progress::Progress;
 use crate::{output, text};
 use ::heap::dark::explicit::Moment;
 use ::memory::MemoryFile;
 use ::memory::ask::{self, Detail, First};
 use ::memory::file::{self, Packed};
+use ::memory::scenario::Scenario;
 use ::memory::tree::{self, Meaning};
 use model::{Error, Exit, Nanos, Result, shown};
 use os::replace::Existing;
 use serde::Serialize;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
+use std::time::Instant;
+use work::footprint::course::{self, Course};
 use work::footprint::watching::{self, Output, Told, Watch};
 use work::footprint::{self, Content, NamedWatch, Part, by_rules, page, read};
 use work::progress::Tell;
@@ -28,6 +31,7 @@ pub fn run(args: &MemoryArgs, quiet: bool) -> Result<Exit> {
         MemoryVerb::Diff(typed) => diff(typed),
         MemoryVerb::Watch(typed) => watch(typed, quiet),
         MemoryVerb::Mark(typed) => mark(typed),
+        MemoryVerb::Course(typed) => course(typed, quiet),
     }
 }
 
@@ -178,6 +182,28 @@ fn stderr() -> Result<OwnedFd> {
 fn mark(args: &MarkArgs) -> Result<Exit> {
     watching::mark(&args.file, &args.name, &doubt)?;
     Ok(Exit::Done)
+}
+
+fn course(args: &CourseArgs, quiet: bool) -> Result<Exit> {
+    let directory = if args.scenario.is_dir() { &args.scenario } else { &args.output };
+    if !args.scenario.is_dir() {
+        let (scenario, text) = ::memory::scenario::read(&args.scenario)?;
+        let iterations = args.iterations.unwrap_or(scenario.iterations);
+        let scenario = Scenario { iterations, ..scenario };
+        let mut progress = Progress::new(quiet);
+        let began = Instant::now();
+        let mut told = |version: &str, iteration: u32, what: &str| {
+            progress.note(&format!("{version}, {iteration} of {iterations}: {what}"), began.elapsed());
+        };
+        let seed = args.seed.unwrap_or_else(crate::plan::seed_of_clock);
+        course::run(&(scenario, text), directory, seed, &mut told)?;
+        progress.done();
+    }
+    let course = Course::read(directory)?;
+    if let Some(page) = &args.html {
+        output::file(page, course.page()?.as_bytes(), args.force.existing())?;
+    }
+    answer(&course.document(), args.json, text::memory::course)
 }
 
 fn doubt(error: &Error) {

@@ -103,7 +103,7 @@ fn become_user(args: &RunArgs) -> Option<Account> {
 }
 
 /// As env(1) and shells say it; its exit code is not among those of thaw, because this is the program's place.
-fn no_program(command: &[OsString], failed: NoProgram) -> ! {
+pub(super) fn no_program(command: &[OsString], failed: NoProgram) -> ! {
     let error = Error::new(Exit::Target, "cannot start", command[0].to_string_lossy()).because(failed.cause);
     output::complain(&text::errors::error(&error));
     std::process::exit(failed.exit_code.into())

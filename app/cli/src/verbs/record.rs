@@ -44,16 +44,32 @@ enum Answer {
     Json,
 }
 
-fn carry_out(mut plan: RecordPlan, wanted: &ExportArgs, answer: Answer, quiet: bool) -> Result<Exit> {
+/// Records; what is to be exported is looked at before.
+///
+/// # Errors
+/// As [`run`].
+pub(super) fn recorded(plan: RecordPlan, wanted: &ExportArgs, quiet: bool) -> Result<Recorded> {
+    work::record::run(&ready(plan, wanted, quiet)?, Box::new(Progress::new(quiet)))
+}
+
+/// The plan, once all is looked at that can be before anything runs.
+///
+/// # Errors
+/// Files that are there already; a file that cannot be written.
+pub(super) fn ready(mut plan: RecordPlan, wanted: &ExportArgs, quiet: bool) -> Result<RecordPlan> {
     os::interrupt::install()?;
     os::spawn::become_subreaper()?;
-    let existing = Existing::forced(plan.replace == Replace::Recording);
     check_output(&plan)?;
-    export::check(wanted, existing)?;
+    export::check(wanted, Existing::forced(plan.replace == Replace::Recording))?;
     if !quiet {
         plan.lab.wait.say = |text| output::complain(&format!("{text}\n"));
     }
-    let Recorded { document, exit } = work::record::run(&plan, Box::new(Progress::new(quiet)))?;
+    Ok(plan)
+}
+
+fn carry_out(plan: RecordPlan, wanted: &ExportArgs, answer: Answer, quiet: bool) -> Result<Exit> {
+    let existing = Existing::forced(plan.replace == Replace::Recording);
+    let Recorded { document, exit } = recorded(plan, wanted, quiet)?;
     match answer {
         Answer::Json => output::json(&document)?,
         Answer::Text => output::page(&text::report::page(&document, TOP, text::width::of_terminal()))?,

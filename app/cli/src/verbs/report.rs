@@ -63,15 +63,10 @@ enum Form {
 impl Form {
     /// By the ending of its name.
     fn of(target: &Path) -> Result<Self> {
-        match target.extension().and_then(|ending| ending.to_str()) {
-            Some("html" | "htm") => Ok(Self::Page),
-            Some("json") => Ok(Self::Json),
-            Some("txt") => Ok(Self::Text),
-            _ => Err(Error::on(Exit::Usage, "the ending does not say what to write:", target).hint(
-                "name it .html for the page, .json or .txt; tables in Markdown and CSV: --export-markdown, \
-                 --export-csv",
-            )),
-        }
+        let forms = [("html", Self::Page), ("htm", Self::Page), ("json", Self::Json), ("txt", Self::Text)];
+        let hint = "name it .html for the page, .json or .txt; tables in Markdown and CSV: --export-markdown, \
+                    --export-csv";
+        output::by_ending(target, &forms, hint)
     }
 }
 

@@ -27,11 +27,15 @@ pub fn run(args: &ViewArgs) -> Result<Exit> {
         return Err(Error::on(Exit::Usage, "cannot show what changed in events", &args.recording));
     }
     let page = match kind::of(&args.recording) {
+        _ if args.why => work::why::page::page(&args.recording, &work::why::read(&args.recording)?)?,
         _ if events => timeline::page(std::slice::from_ref(&args.recording))?,
         Some(Kind::Heap) => whole(&args.recording, since, &Progress::telling(true))?,
         Some(Kind::MemoryReport | Kind::MemoryWatch) => footprint::whole_page(&args.recording, since)?,
         _ => {
             work::pageloads::refuse_page(&args.recording)?;
+            if work::why::is_in(&args.recording)? {
+                output::complain("the recording has where the time went too: --why shows it\n");
+            }
             page::of_recording(&args.recording, &recorded::report(&args.recording)?, since)?
         }
     };

@@ -254,6 +254,9 @@ fn a_certificate_of_the_users_own_is_shown() {
     let own = rcgen::CertificateParams::new(vec!["my.example".to_owned()]).unwrap().self_signed(&key).unwrap();
     std::fs::write(name("cert"), own.pem()).unwrap();
     std::fs::write(name("key"), key.serialize_pem()).unwrap();
+    let (code, said) = run(&["--tls-listen", "127.0.0.1:0", "--tls-cert", &name("cert"), "--tls-key", &name("key")]);
+    assert!(code == Some(3) && said.contains("chmod 600"), "{said}");
+    set_mode(Path::new(&name("key")), 0o600);
     let reverse = format!("http://{}", origin.address);
     let files = ["--tls-cert", &name("cert"), "--tls-key", &name("key"), "--reverse", &reverse];
     // Where there is an authority beside it, for what is intercepted.

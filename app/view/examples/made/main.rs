@@ -1,16 +1,18 @@
 //! Writes pages of made-up recordings, for the viewer's tests and its claim:
 //! `cargo run -p view --example made -- FOLDER [laptop|million|small|hostile|empty|no-trace|comparison]...`; of events:
-//! `[load|path|busy|million-events|ten-million-events|lane|hostile-events|no-events]`
+//! `[load|path|busy|million-events|ten-million-events|lane|hostile-events|no-events]`;
+//! of where time went: `[why|no-why]`
 
 mod document;
 mod events;
 mod rows;
 mod touches;
+mod why;
 
 use model::*;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
-use view::{PathStep, TimelineOf, TouchOf, TraceOf};
+use view::{PathStep, TimelineOf, TouchOf, TraceOf, WhyOf, WhyStartOf};
 
 fn main() {
     let mut words = std::env::args().skip(1);
@@ -19,7 +21,7 @@ fn main() {
     if kinds.is_empty() {
         kinds = ["laptop", "hostile", "empty", "no-trace", "comparison"]
             .into_iter()
-            .chain(["load", "path", "busy", "hostile-events", "no-events"])
+            .chain(["load", "path", "busy", "hostile-events", "no-events", "why", "no-why"])
             .map(String::from)
             .collect();
     }
@@ -47,8 +49,35 @@ fn write_events(folder: &Path, kind: &str) -> Option<()> {
     Some(())
 }
 
+/// A page of where the time of a start went; `None`: no such kind.
+fn write_why(folder: &Path, kind: &str) -> Option<()> {
+    let trace = match kind {
+        "why" => why::start(),
+        "no-why" => ::cpu::Trace { cannot: vec!["who ran when".to_owned()], lost: 3, ..::cpu::Trace::default() },
+        _ => return None,
+    };
+    let report = ::cpu::analyze(&trace, 2_000);
+    let picture = ::cpu::picture(&trace, &report, 2_000);
+    let owners = ::cpu::together(std::slice::from_ref(&report));
+    let start = WhyStartOf {
+        variant_name: "app",
+        state: CacheState::Hot,
+        runs: &[RunId(1)],
+        ready_ns: report.ready_ns,
+        explained_share: report.explained_share,
+        owners: &owners,
+        run: RunId(1),
+        report: &report,
+        picture: &picture,
+        milestones: &[Milestone { name: "line:Started".to_owned(), at_ns: Nanos(70_000_000) }],
+    };
+    let html = view::why_page(&WhyOf { file: "app.thaw", starts: vec![start], warnings: &[] });
+    std::fs::write(folder.join(format!("{kind}.html")), html.expect("the page is made")).expect("it is written");
+    Some(())
+}
+
 fn write(folder: &Path, kind: &str) {
-    if write_events(folder, kind).is_some() {
+    if write_events(folder, kind).is_some() || write_why(folder, kind).is_some() {
         return;
     }
     let laptop = || rows::rows(rows::LAPTOP);

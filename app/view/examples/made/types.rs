@@ -26,6 +26,7 @@ pub fn typescript() -> String {
     seen.add::<memory::watch::Head>();
     seen.add::<memory::watch::Checkpoint>();
     seen.add::<memory::watch::Pair>();
+    seen.add::<memory::course::AtCheckpoint>();
     let mut text = HEAD.to_owned();
     for declaration in seen.by_name.values() {
         text.push('\n');

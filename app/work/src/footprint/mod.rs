@@ -1,6 +1,7 @@
 //! Memory reports and watches of memory: read, compared, and as pages; what a heap recording says in their place.
 
 pub mod by_rules;
+pub mod course;
 pub mod page;
 pub mod watching;
 

@@ -214,7 +214,7 @@ pub fn watch(wanted: &Watch, told: &mut Told<'_>) -> Result<Watched> {
         }
         (told.now)(&sample.total(), began.elapsed());
         if let Some(mark) = mark.take() {
-            add_trees(&mut sample, whose, told.doubt);
+            add_trees(&mut sample, &watch::processes(whose), &mut |error| (told.doubt)(&error));
             sample.mark = Some(mark);
         }
         log.add(&sample).unwrap_or_else(|error| missing.note(error, told.doubt));
@@ -294,15 +294,16 @@ fn poll(fds: &mut [PollFd<'_>], timeout: Option<&rustix::time::Timespec>) -> Res
     }
 }
 
-fn add_trees(sample: &mut Sample, whose: Whose, doubt: &dyn Fn(&Error)) {
-    for pid in watch::processes(whose) {
+/// Adds what programs with `thaw_memreport` say.
+pub(super) fn add_trees(sample: &mut Sample, processes: &[u32], doubt: &mut dyn FnMut(Error)) {
+    for pid in processes.iter().copied() {
         if ask::socket(pid).is_none() {
             continue;
         }
         // A program may have ended since, or be stuck: its memory is in the sample all the same.
         match ask::ask(pid, First::Nothing, Detail::Figures) {
             Ok(report) => sample.reports.extend(report.reports),
-            Err(error) => doubt(&error),
+            Err(error) => doubt(error),
         }
     }
 }
@@ -320,7 +321,7 @@ pub fn mark(file: &Path, name: &str, doubt: &dyn Fn(&Error)) -> Result<()> {
     let mut sample = watch::sample(head.whose, monotonic_ns());
     // A mark that the program sets itself is not a part of it.
     sample.processes.retain(|process| process.pid != std::process::id());
-    add_trees(&mut sample, head.whose, doubt);
+    add_trees(&mut sample, &watch::processes(head.whose), &mut |error| doubt(&error));
     sample.mark = Some(name.to_owned());
     Log::open(file)?.add(&sample)
 }

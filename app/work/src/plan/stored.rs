@@ -163,8 +163,10 @@ pub fn understood(plan: Plan, asked: Asked, output: PathBuf) -> Result<RecordPla
         disk: plan.disk.map(disk).transpose()?,
         engine: engine_of(&plan.engine)?,
         needed: needed_of(&plan.needed)?,
-        // More runs are not made to look at events.
+        // More runs are not made to look at events, or where the time goes.
         events: None,
+        why: false,
+        loader: false,
         programs,
         user,
         output,

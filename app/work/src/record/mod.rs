@@ -3,6 +3,7 @@
 //! The order is chosen so that a mistake costs nothing: what can be checked is checked before anything runs, and the
 //! recording is made only when the program is known to start.
 
+pub mod loader;
 pub mod more;
 mod needed;
 
@@ -13,7 +14,7 @@ use crate::recorded;
 use crate::report::ReportDocument;
 use crate::start::disk::RunDisk;
 use crate::start::events::Events;
-use crate::start::head::{check_states, hand_over, header, open_engine, warm_up, write_head};
+use crate::start::head::{check_states, hand_over, header, open_engine, open_timing, warm_up, write_head};
 use crate::start::sink::{EngineTracer, Recorder};
 use crate::start::stage::Stage;
 use crate::words::units::plural;
@@ -48,14 +49,17 @@ pub fn run(plan: &RecordPlan, mut progress: Box<dyn Tell>) -> Result<Recorded> {
     facts::set_read_ahead(&mut stage.facts, lab.disks());
     let (engine, engine_warnings) = open_engine(plan, &stage)?;
     warnings.extend(engine_warnings);
+    let (timing, timing_warnings) = open_timing(plan)?;
+    warnings.extend(timing_warnings);
     let mut writer = Writer::create(&plan.output, &header(plan, &stage)?, plan.replace)?;
     warnings.extend(plan.warnings.iter().cloned());
     write_head(&mut writer, &stage, &warnings)?;
 
     let events = Events::of(plan.events.as_ref(), plan.user.as_ref(), &stage);
-    let (mut tracer, seen) = EngineTracer::new(engine, events.clone());
+    let (mut tracer, seen) = EngineTracer::new(engine, events.clone(), timing.clone());
     let mut recorder = Recorder::new(writer, seen, &stage, progress);
     recorder.listen_to(events);
+    recorder.name_with(timing);
     if let Some(disk) = &disk {
         lab.stand_on(Box::new(disk.clone()));
         recorder.on_disk(disk.files()?);
@@ -65,16 +69,21 @@ pub fn run(plan: &RecordPlan, mut progress: Box<dyn Tell>) -> Result<Recorded> {
         Ok(summary) if summary.end != End::Interrupted => needed::take(plan, &mut lab, &mut recorder, &mut tracer),
         _ => Ok(()),
     };
+    let watched = match (&conducted, &needed) {
+        (Ok(summary), Ok(())) if summary.end != End::Interrupted => loader::take(plan, &mut lab, &mut recorder),
+        _ => Ok(()),
+    };
     let mut stays = lab.close();
     let (facts, more) = disk.map(RunDisk::leave).unwrap_or_default();
     stays.extend(more);
     let counted = recorder.counted();
-    let finished = needed.is_ok() && matches!(&conducted, Ok(summary) if summary.end != End::Interrupted);
+    let finished =
+        needed.is_ok() && watched.is_ok() && matches!(&conducted, Ok(summary) if summary.end != End::Interrupted);
     let ended = recorder.add_facts(&facts).and_then(|()| recorder.end(&stays, finished));
     hand_over(&plan.output)?;
     // Why the runs ended tells more than why the recording could not be ended.
     let summary = conducted.map_err(|error| explained(plan, counted, error))?;
-    needed.map_err(|error| explained(plan, counted, error))?;
+    needed.and(watched).map_err(|error| explained(plan, counted, error))?;
     ended?;
     drop(stage);
     answer(plan, &summary, counted)

@@ -63,7 +63,7 @@ pub fn add(
     let (mut lab, warnings) = Lab::open(stage.programs.clone(), stage.lab.clone())?;
     let (engine, _) = open_engine(&plan, &stage)?;
     let writer = Writer::open(&path)?;
-    let (mut tracer, seen) = EngineTracer::new(engine, None);
+    let (mut tracer, seen) = EngineTracer::new(engine, None, None);
     let mut recorder = Recorder::new(writer, seen, &stage, progress);
     recorder.warn_all(warnings)?;
     let conducted = conduct(&plan.schedule, &mut lab, &mut recorder, Some(&mut tracer));

@@ -6,6 +6,7 @@ use crate::plan::DiskPlan;
 use crate::recorded::{AT_ONCE, SIMULATED_DISK, USED_DEV};
 use bench::ground::Ground;
 use disk::simulated::{Fidelity, Namespace, Options, Pace, Simulated};
+use model::loader::LoaderRun;
 use model::{Bytes, Cause, Error, Exit, FileKind, Owner, Result, TraceRows, Warning, WarningKind};
 use os::mounts::{Backing, Mounts};
 use recording::Fact;
@@ -116,6 +117,16 @@ impl DiskFiles {
         let executed = rows.processes.iter_mut().filter_map(|process| process.exe.as_mut());
         let opened = rows.opens.iter_mut().map(|open| &mut open.path);
         files.chain(executed).chain(opened).for_each(|path| *path = self.names.original(path));
+    }
+
+    /// The same for what the loader was seen to load.
+    pub fn name_originals_of_loader(&self, rows: &mut LoaderRun) {
+        for start in &mut rows.starts {
+            let objects = start.objects.iter_mut().map(|row| &mut row.path);
+            let of_initialisers = start.initialisers.iter_mut().map(|row| &mut row.object);
+            let all = objects.chain(of_initialisers).chain([&mut start.program]);
+            all.for_each(|path| *path = self.names.original(path));
+        }
     }
 
     /// Says, once, what the program read of its own that is not on the disk: it came from the machine's own.

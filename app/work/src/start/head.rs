@@ -1,7 +1,9 @@
 //! What comes before and after the runs of every recording, whoever makes it: checks, a fresh profile, the head of the
 //! file.
 
+use super::sink::Timing;
 use super::stage::Stage;
+use super::timing::CpuTracer;
 use crate::facts;
 use crate::plan::RecordPlan;
 use crate::plan::stored::stored;
@@ -12,7 +14,9 @@ use bench::record::{Lab, LabOptions};
 use io::{Engine, EngineOptions};
 use model::{CacheState, Error, Exit, Result, RunKind, Warning};
 use recording::{Header, Variant, Writer};
+use std::cell::RefCell;
 use std::ffi::OsString;
+use std::rc::Rc;
 use std::time::Duration;
 
 /// Only root may drop the machine's caches.
@@ -71,6 +75,18 @@ pub fn open_engine(plan: &RecordPlan, stage: &Stage) -> Result<(Box<dyn Engine>,
     let program = stage.program_files.first().cloned();
     let options = EngineOptions { program, app_dirs: stage.app_dirs(), wakes: plan.events.is_some() };
     io::open_engine(plan.engine, &options)
+}
+
+/// Opens what takes down where the time goes, if that is asked for; what it cannot do here is a warning.
+///
+/// # Errors
+/// It works for nobody here.
+pub fn open_timing(plan: &RecordPlan) -> Result<(Option<Timing>, Vec<Warning>)> {
+    if !plan.why {
+        return Ok((None, Vec::new()));
+    }
+    let (tracer, warnings) = CpuTracer::open()?;
+    Ok((Some(Rc::new(RefCell::new(tracer))), warnings))
 }
 
 /// What the recording says of how it was made.

@@ -5,4 +5,5 @@ pub mod events;
 pub mod head;
 pub mod sink;
 pub mod stage;
+pub mod timing;
 pub mod watch;

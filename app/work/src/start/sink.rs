@@ -3,10 +3,13 @@
 use super::disk::DiskFiles;
 use super::events::Shared;
 use super::stage::Stage;
+use super::timing::{CpuTracer, Taken};
 use crate::facts;
 use crate::progress::Tell;
 use bench::conduct::{Progress as Now, Sink, Tracer};
 use io::{Engine, Ownership, RawTrace};
+use model::cpu::Trace;
+use model::loader::LoaderRun;
 use model::{Milestone, Need, ResidencyRow, Result, RunId, RunKind, RunRow, TraceRows, Warning};
 use os::packages::Packages;
 use recording::{Fact, Writer};
@@ -19,20 +22,31 @@ use std::rc::Rc;
 use std::time::Duration;
 
 /// What the tracer saw last, on its way to the recorder.
-type Seen = Rc<RefCell<Option<RawTrace>>>;
+type Seen = Rc<RefCell<Option<Sight>>>;
+
+/// What was seen of a start.
+pub struct Sight {
+    read: RawTrace,
+    /// Where its time went, where that was asked for.
+    time: Option<Taken>,
+}
+
+/// Takes down where the time goes, for who starts and for who stores.
+pub type Timing = Rc<RefCell<CpuTracer>>;
 
 /// Lends `io`'s engine to `bench`.
 pub struct EngineTracer {
     engine: Box<dyn Engine>,
     seen: Seen,
     events: Option<Shared>,
+    timing: Option<Timing>,
 }
 
 impl EngineTracer {
     /// The tracer, and where it leaves what it saw.
-    pub fn new(engine: Box<dyn Engine>, events: Option<Shared>) -> (Self, Seen) {
+    pub fn new(engine: Box<dyn Engine>, events: Option<Shared>, timing: Option<Timing>) -> (Self, Seen) {
         let seen = Seen::default();
-        (Self { engine, seen: seen.clone(), events }, seen)
+        (Self { engine, seen: seen.clone(), events, timing }, seen)
     }
 
     /// The engine itself.
@@ -52,12 +66,15 @@ impl Tracer for EngineTracer {
 
     fn attach(&mut self, pid: u32) -> Result<()> {
         self.seen.replace(None);
-        self.engine.attach(pid)
+        self.engine.attach(pid)?;
+        self.timing.as_ref().map_or(Ok(()), |timing| timing.borrow_mut().attach(pid))
     }
 
     fn detach(&mut self, t0_ns: u64) -> Result<()> {
-        let trace = self.engine.stop(t0_ns)?;
-        self.seen.replace(Some(trace));
+        // The clock first: what else is done now would be in it.
+        let time = self.timing.as_ref().map(|timing| timing.borrow_mut().stop(t0_ns)).transpose();
+        let read = self.engine.stop(t0_ns)?;
+        self.seen.replace(Some(Sight { read, time: time? }));
         Ok(())
     }
 }
@@ -72,6 +89,7 @@ pub struct Recorder {
     /// Files of the simulated disk, if there is one.
     disk: Option<DiskFiles>,
     events: Option<Shared>,
+    timing: Option<Timing>,
     progress: Box<dyn Tell>,
     binaries: HashSet<PathBuf>,
     counted: u32,
@@ -88,6 +106,7 @@ impl Recorder {
             names: stage.programs.iter().map(|program| program.name.clone()).collect(),
             disk: None,
             events: None,
+            timing: None,
             progress,
             binaries: HashSet::new(),
             counted: 0,
@@ -102,6 +121,19 @@ impl Recorder {
     /// What tells of the traced starts.
     pub fn listen_to(&mut self, events: Option<Shared>) {
         self.events = events;
+    }
+
+    /// What gives names to where the time of traced starts went.
+    pub fn name_with(&mut self, timing: Option<Timing>) {
+        self.timing = timing;
+    }
+
+    /// Stores where the time of a traced start went.
+    fn timed(&mut self, run: RunId, row: &RunRow, taken: Option<Taken>) -> Result<()> {
+        let (Some(timing), Some(taken), Some(ready)) = (&self.timing, taken, row.wall_ns) else { return Ok(()) };
+        self.progress.note("giving names to where the time went", Duration::ZERO);
+        let trace: Trace = timing.borrow().name(taken, ready);
+        self.writer.add_cpu(run, &trace)
     }
 
     /// Stores what the program told of a traced start.
@@ -149,6 +181,17 @@ impl Recorder {
         self.assign(program, &mut rows);
         self.writer.add_trace(run, &rows)?;
         self.add_binaries(&rows)
+    }
+
+    /// Stores what the loader of a watched run did.
+    ///
+    /// # Errors
+    /// The disk is full.
+    pub fn loaded(&mut self, run: RunId, mut rows: LoaderRun) -> Result<()> {
+        if let Some(disk) = &self.disk {
+            disk.name_originals_of_loader(&mut rows);
+        }
+        self.writer.add_loader(run, &rows)
     }
 
     /// Says whose the files are.
@@ -202,7 +245,7 @@ impl Sink for Recorder {
     }
 
     fn traced(&mut self, run: RunId, row: &RunRow) -> Result<Option<Vec<Need>>> {
-        let Some(raw) = self.seen.take() else { return Ok(None) };
+        let Some(Sight { read: raw, time }) = self.seen.take() else { return Ok(None) };
         self.progress.note("reading the trace", Duration::ZERO);
         let progress = &mut self.progress;
         let resolved = io::resolve_with(&raw, &mut |done, of| {
@@ -218,6 +261,7 @@ impl Sink for Recorder {
         missing.map_or(Ok(()), |warning| self.writer.add_warning(&warning.run(run)))?;
         self.writer.add_trace(run, &rows)?;
         self.told(run, row, raw.t0_monotonic_ns)?;
+        self.timed(run, row, time)?;
         self.add_binaries(&rows)?;
         for warning in &resolved.warnings {
             self.writer.add_warning(&warning.clone().run(run))?;

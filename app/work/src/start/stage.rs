@@ -87,8 +87,11 @@ fn placed(program: &Program, file: &Path, fill: &impl Fn(&OsStr) -> OsString) ->
     if let Some(first) = argv.first_mut().filter(|first| program.cwd.is_some() && is_relative_path(first)) {
         *first = std::path::absolute(file).unwrap_or_else(|_| file.to_owned()).into_os_string();
     }
+    let mut around = program.around.clone();
+    around.lines().for_each(|line| *line = fill(line));
     Program {
         argv,
+        around,
         env: program.env.iter().map(|(name, value)| (name.clone(), value.as_deref().map(fill))).collect(),
         restore: program.restore.iter().map(|path| fill(path.as_os_str()).into()).collect(),
         ..program.clone()

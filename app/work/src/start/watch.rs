@@ -149,7 +149,10 @@ fn calls_ptrace(rows: &TraceRows) -> bool {
 }
 
 /// Brings the caches into the state; waits for others to let go of what they hold, as other runs do.
-fn prepare(plan: &RecordPlan, lab: &mut Lab, recorder: &mut Recorder, place: Place) -> Result<Prepared> {
+///
+/// # Errors
+/// The state cannot be reached; the program does not start.
+pub fn prepare(plan: &RecordPlan, lab: &mut Lab, recorder: &mut Recorder, place: Place) -> Result<Prepared> {
     let mut attempt = 1;
     loop {
         let mut tick = |time| recorder.note(&format!("preparing a {} start", place.state), time);

@@ -5,7 +5,7 @@ use stats::Estimate;
 
 /// `1.234 s`, `56.70 ms`, `890.1 µs`: four digits; whole nanoseconds below a microsecond.
 pub fn seconds(value: f64) -> String {
-    if value > 0.0 && value < 0.9995e-6 {
+    if value != 0.0 && value.abs() < 0.9995e-6 {
         return format!("{:.0} ns", value * 1e9);
     }
     let (scale, unit) = scale_of(value);
@@ -15,6 +15,11 @@ pub fn seconds(value: f64) -> String {
 /// [`seconds`] of a duration.
 pub fn nanos(value: Nanos) -> String {
     seconds(value.seconds())
+}
+
+/// The same of a number of nanoseconds.
+pub fn ns(ns: u64) -> String {
+    nanos(Nanos(ns))
 }
 
 /// `1.234 s [1.210, 1.261]`: the interval has the unit of the value.
