@@ -1,5 +1,5 @@
-// Reads what is embedded: starts of a program, a heap recording, memory reports and watches, or events. Then follows
-// the address and the keys, and shows a view.
+// Reads what is embedded: starts of a program, a heap recording, memory reports and watches, events, or where time
+// went. Then follows the address and the keys, and shows a view.
 
 import { render } from "preact";
 import { drawings } from "./draw/drawings.ts";
@@ -10,13 +10,15 @@ import { pageOfMemory } from "./pages/memory/page.tsx";
 import { embedded, type Page } from "./pages/page.ts";
 import { pageOfStarts } from "./pages/start/page.tsx";
 import { pageOfTimeline } from "./pages/timeline/page.tsx";
+import { pageOfWhy } from "./pages/why/page.tsx";
 import { followAddress, theme, views } from "./state.ts";
 
 function load(): Page {
-  const [heap, memory, events] = ["thaw-heap", "thaw-memory", "thaw-timeline"].map(embedded);
+  const [heap, memory, events, why] = ["thaw-heap", "thaw-memory", "thaw-timeline", "thaw-why"].map(embedded);
   if (heap !== null) return pageOfHeap(heap);
   if (memory !== null) return pageOfMemory(memory);
   if (events !== null) return pageOfTimeline(events);
+  if (why !== null) return pageOfWhy(why);
   return pageOfStarts();
 }
 

@@ -1,7 +1,8 @@
-// The boxes of a flame graph into pixels, and their names on top. Knows nothing of heaps.
+// The boxes of a flame graph into pixels, and their names on top. Knows nothing of what they measure.
 
 import { type Flame, firstBehind } from "../logic/flame.ts";
-import { length, type Viewport } from "../logic/view.ts";
+import { length, type Range, type Viewport } from "../logic/view.ts";
+import { ground, mixed, otherColour, pixel, rankColour, type Theme } from "./palette.ts";
 import { fill, type Pixels } from "./raster.ts";
 
 /** Which way rows grow. */
@@ -100,4 +101,56 @@ export function writeFlame(
       context.fillText(fitting(name, letters), left + 4, middle - 0.5);
     }
   }
+}
+
+/** Few rows must not become high ones. */
+export function padded(y: Range, rows: number, side: Side): Range {
+  const more = Math.max(0, 6 - rows);
+  return side === "icicle" ? { from: y.from - more, to: y.to } : { from: y.from, to: y.to + more };
+}
+
+export interface BoxColours {
+  /** By node of the tree, for the raster. */
+  readonly boxes: Uint32Array;
+  /** By node: 1 does not match what is searched for. */
+  readonly dim: Uint8Array;
+  readonly small: number;
+}
+
+/** Pale enough for words on them; functions of one object differ a little, so that neighbours can be told apart. */
+export function boxColours(of: {
+  /** By node. */
+  readonly label: Uint32Array;
+  /** Labels from here on are no functions. */
+  readonly frames: number;
+  readonly objectOf: (label: number) => number;
+  readonly matching: (label: number) => boolean;
+  readonly searching: boolean;
+  /** Objects that have colours of their own, the largest first. */
+  readonly ranks: readonly number[];
+  readonly theme: Theme;
+}): BoxColours {
+  const { label, searching, theme } = of;
+  const { paper, life } = ground(theme);
+  const ranks = new Map(of.ranks.map((object, rank) => [object, rank]));
+  const boxes = new Uint32Array(label.length);
+  const dim = new Uint8Array(label.length);
+  const known = new Map<number, number>();
+  for (let node = 0; node < label.length; node++) {
+    const id = label[node];
+    const hit = of.matching(id);
+    dim[node] = searching && !hit ? 1 : 0;
+    let colour = known.get(id);
+    if (colour === undefined) {
+      const rank = ranks.get(of.objectOf(id));
+      const own = rank === undefined ? otherColour(theme) : rankColour(rank, theme);
+      const base = id >= of.frames && rank === undefined ? life : own;
+      const vary = ((Math.imul(id + 1, 2654435761) >>> 24) / 255 - 0.5) * 0.14;
+      const share = dim[node] === 1 ? 0.12 : hit ? 0.8 : (theme === "dark" ? 0.4 : 0.42) + vary;
+      colour = pixel(mixed(base, paper, share));
+      known.set(id, colour);
+    }
+    boxes[node] = colour;
+  }
+  return { boxes, dim, small: pixel(mixed(otherColour(theme), paper, searching ? 0.15 : 0.35)) };
 }

@@ -21,8 +21,39 @@ export function band(row: number, viewport: Viewport, height: number): readonly 
   return [from, Math.max(from + 1, Math.round(bottom - gap))];
 }
 
-/** The line of a tape, used again by the next one. */
+/** The codes of a line, used again by the next one. */
 let codes = new Uint8Array(0);
+
+interface Top {
+  /** From the first line of pixels to behind the last. */
+  readonly top: number;
+  readonly bottom: number;
+  /** By pixel from the left; 0: nothing was drawn there. */
+  readonly codes: Uint8Array;
+}
+
+/**
+ * The first line of a row's band: codes that `draw` puts into an empty line become pixels, `colours` by code, over what
+ * is there. `null`: the row is out of sight. The codes stay until the next call.
+ */
+export function drawTop(
+  to: Pixels,
+  row: number,
+  viewport: Viewport,
+  colours: Uint32Array,
+  draw: (codes: Uint8Array) => void,
+): Top | null {
+  const { width, height, pixels } = to;
+  const [from, behind] = band(row, viewport, height);
+  const [top, bottom] = [Math.max(0, from), Math.min(height, behind)];
+  if (bottom <= top) return null;
+  if (codes.length < width) codes = new Uint8Array(width);
+  else codes.fill(0, 0, width);
+  draw(codes);
+  const start = top * width;
+  for (let x = 0; x < width; x++) if (codes[x] !== 0) pixels[start + x] = colours[codes[x]];
+  return { top, bottom, codes };
+}
 
 /** `colours` are pixels by code: a colour's number, with DEEP where it is worked on. */
 export function drawTape(
@@ -33,16 +64,11 @@ export function drawTape(
   viewport: Viewport,
   colours: Uint32Array,
 ): void {
-  const { width, height, pixels } = to;
-  const [from, behind] = band(row, viewport, height);
-  const [top, bottom] = [Math.max(0, from), Math.min(height, behind)];
-  if (bottom <= top) return;
-  if (codes.length < width) codes = new Uint8Array(width);
-  else codes.fill(0, 0, width);
-  mips.draw(codes, lane, viewport.x, width);
-  const start = top * width;
-  for (let x = 0; x < width; x++) if (codes[x] !== 0) pixels[start + x] = colours[codes[x]];
-  for (let y = top + 1; y < bottom; y++) pixels.copyWithin(y * width, start, start + width);
+  const { width, pixels } = to;
+  const drawn = drawTop(to, row, viewport, colours, (codes) => mips.draw(codes, lane, viewport.x, width));
+  if (drawn === null) return;
+  const start = drawn.top * width;
+  for (let y = drawn.top + 1; y < drawn.bottom; y++) pixels.copyWithin(y * width, start, start + width);
 }
 
 /** An arrow that comes down on a tape; where rows are low, a stroke. */

@@ -4,14 +4,17 @@ export const VIEWS = ["answer", "runs", "disk", "file", "files", "processes", "t
 /** Of a heap recording; `change` is of two recordings, or of two moments. */
 export const HEAP_VIEWS = ["answer", "heap", "tree", "flame", "slop", "growth", "change"] as const;
 /** Of memory reports and watches: those that the page has something for. */
-export const MEMORY_VIEWS = ["time", "memory"] as const;
+export const MEMORY_VIEWS = ["versions", "time", "memory"] as const;
 /** Of events; `path` where somebody worked one out. */
 export const TIMELINE_VIEWS = ["timeline", "path", "object", "gantt", "objects"] as const;
+/** Of where the time of starts went. */
+export const WHY_VIEWS = ["why", "stacks", "beside"] as const;
 export type ViewName =
   | (typeof VIEWS)[number]
   | (typeof HEAP_VIEWS)[number]
   | (typeof MEMORY_VIEWS)[number]
-  | (typeof TIMELINE_VIEWS)[number];
+  | (typeof TIMELINE_VIEWS)[number]
+  | (typeof WHY_VIEWS)[number];
 
 export interface Address {
   readonly view: ViewName;

@@ -2,6 +2,7 @@
 
 import type { Tree } from "./calltree.ts";
 import { lowerBound } from "./columns.ts";
+import { length, type Range } from "./view.ts";
 
 export interface Flame {
   readonly count: number;
@@ -112,4 +113,23 @@ export function matchedShare(flame: Flame, matches: (node: number) => boolean): 
     }
   }
   return share;
+}
+
+/** The boxes that are as wide as what is seen, or wider: where one has come to. */
+export function boxesAround(flame: Flame, range: Range): number[] {
+  let last = -1;
+  const middle = (range.from + range.to) / 2;
+  for (let row = 0; row < flame.rows; row++) {
+    const box = boxAt(flame, row, middle, 0);
+    if (box < 0 || flame.wide[box] < length(range) * 0.999) break;
+    last = box;
+  }
+  return last < 0 ? [] : pathTo(flame, last);
+}
+
+/** A part of everything that is seen; all, if there is no such part. */
+export function inside(range: Range | null): Range {
+  return range === null || range.to <= 0 || range.from >= 1
+    ? { from: 0, to: 1 }
+    : { from: Math.max(0, range.from), to: Math.min(1, range.to) };
 }

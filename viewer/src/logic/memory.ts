@@ -3,7 +3,7 @@
 // measure/memory/src/tree.rs: what a filter leaves is judged anew, there as here.
 
 import type { MemoryNode, MemoryProcess, WatchPair } from "../types/document.ts";
-import type { PackedMemoryPage, PackedTrees, PackedWatch } from "../types/memory.ts";
+import type { PackedCourse, PackedMemoryPage, PackedTrees, PackedWatch } from "../types/memory.ts";
 import { unpackTable } from "./columns.ts";
 import { passes, type Term } from "./filter.ts";
 import { unpackTexts } from "./touched.ts";
@@ -28,6 +28,7 @@ export interface MemoryPage {
   readonly trees: readonly Trees[];
   readonly watches: readonly Watch[];
   readonly pairs: readonly WatchPair[];
+  readonly course: PackedCourse | null;
 }
 
 export async function unpackMemory(packed: PackedMemoryPage): Promise<MemoryPage> {
@@ -44,6 +45,7 @@ export async function unpackMemory(packed: PackedMemoryPage): Promise<MemoryPage
     trees: await Promise.all(trees),
     watches: await Promise.all(packed.watches.map(unpackWatch)),
     pairs: packed.pairs,
+    course: packed.course,
   };
 }
 

@@ -269,6 +269,56 @@ method: Method,
  */
 pairs: number, };
 
+export type CourseCheckpoint = { 
+/**
+ * Its name.
+ */
+name: string, 
+/**
+ * The versions, in the order of the scenario.
+ */
+versions: Array<CourseVersion>, };
+
+export type CourseFigure = { 
+/**
+ * Each run.
+ */
+runs: Array<number>, 
+/**
+ * Their median with its interval; `None`: no run came there.
+ */
+median: Estimate | null, 
+/**
+ * The median by that of the first version; `None`: it is that one, or one of both is not known.
+ */
+to_first: Estimate | null, };
+
+export type CourseVersion = { 
+/**
+ * Its name.
+ */
+version: string, 
+/**
+ * Median of the seconds since the start.
+ */
+at_s: number | null, 
+/**
+ * Sum of the proportional sizes.
+ */
+pss: CourseFigure, 
+/**
+ * Sum of the unique sizes.
+ */
+uss: CourseFigure, 
+/**
+ * Sum of the resident sizes.
+ */
+rss: CourseFigure, 
+/**
+ * Number of processes.
+ */
+processes: CourseFigure, };
+
 export type Difference = { 
 /**
  * In words: `(cold-hot) of b minus (cold-hot) of a`.

@@ -1,7 +1,7 @@
 // `thaw.memory-view/1` as the page embeds it; docs/view-format.md draws it, app/view/src/memory.rs writes it.
 
 import type { PackedTable } from "./events.ts";
-import type { Warning, WatchCheckpoint, WatchHead, WatchPair } from "./generated.ts";
+import type { CourseCheckpoint, Warning, WatchCheckpoint, WatchHead, WatchPair } from "./generated.ts";
 import type { PackedTexts } from "./touched.ts";
 
 export interface PackedMemoryPage {
@@ -10,6 +10,14 @@ export interface PackedMemoryPage {
   readonly trees: readonly PackedTrees[];
   readonly watches: readonly PackedWatch[];
   readonly pairs: readonly WatchPair[];
+  readonly course: PackedCourse | null;
+}
+
+/** Versions of a program at the checkpoints of a scenario. */
+export interface PackedCourse {
+  readonly checkpoints: readonly CourseCheckpoint[];
+  /** By checkpoint and version: the number of their trees; `null`: there are none. */
+  readonly trees: readonly (readonly (number | null)[])[];
 }
 
 export interface PackedTrees {

@@ -5,7 +5,7 @@ import { createRequire } from "node:module";
 import { join } from "node:path";
 import type { Page } from "playwright-core";
 import { expect, inject } from "vitest";
-import { HEAP_VIEWS, TIMELINE_VIEWS, VIEWS } from "../../src/logic/address.ts";
+import { HEAP_VIEWS, TIMELINE_VIEWS, VIEWS, WHY_VIEWS } from "../../src/logic/address.ts";
 import { address, browserOfTests, go, heapTest, inBrowser, openTables, settled } from "./browser.ts";
 
 const { open } = browserOfTests();
@@ -117,6 +117,11 @@ inBrowser("so have views of events", async () => {
   await checked("no-events", ["timeline"]);
 });
 
+inBrowser("so have views of where time went", async () => {
+  await checked("why", [...WHY_VIEWS, "why?owner=1&lanes=path", "stacks?sshape=up&q=function:decode"], true);
+  await checked("no-why", [...WHY_VIEWS]);
+});
+
 heapTest("so have views of heaps", async () => {
   await checked(
     join(inject("heap"), "modes.html"),
@@ -131,6 +136,7 @@ heapTest("so have views of heaps", async () => {
 inBrowser("so have views of memory", async () => {
   await checked(join(inject("heap"), "report.html"), ["memory"], true);
   await checked(join(inject("heap"), "reports.html"), ["memory"]);
+  await checked(join(inject("heap"), "course.html"), ["versions", "memory?before=0&trees=1"]);
   await checked(join(inject("heap"), "watch.html"), ["time"], true);
   await checked(join(inject("heap"), "watches.html"), ["time"]);
 });

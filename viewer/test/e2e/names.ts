@@ -46,6 +46,10 @@ const STRANGE = new Set([
   "build_id",
   "engine_note",
   "variant",
+  "thread",
+  "threads",
+  "caller",
+  "object",
 ]);
 /** Words of thaw's in such fields. */
 const OWN = new Set(["peak", "last"]);

@@ -71,6 +71,36 @@ function made(folder: string): string {
   return folder;
 }
 
+/** Two versions of a program that takes memory, says so by a file, and gives it back. */
+const COURSE = `schema = "thaw.course/1"
+iterations = 3
+${["1.0", "a later version with a long name"]
+  .map(
+    (name, index) => `[[version]]
+name = "${name}"
+command = ["python3", "-c", """
+import signal, time
+def free(*_):
+    global block
+    block = None
+    open("DIR/freed", "w").close()
+signal.signal(signal.SIGUSR1, free)
+block = b"x" * (${20 + 20 * index} << 20)
+open("DIR/ready", "w").close()
+while True: time.sleep(0.01)
+"""]
+`,
+  )
+  .join("")}[[step]]
+until = "test -e DIR/ready"
+[[step]]
+mark = "loaded"
+[[step]]
+shell = "rm DIR/ready; kill -USR1 $THAW_PID; until test -e DIR/freed; do sleep 0.01; done; rm DIR/freed"
+[[step]]
+mark = "after <b>it</b>"
+`;
+
 /** Pages of small programs' heaps, of reports of Firefox, and of watches. Returns why there are no heaps. */
 function heapAndMemory(folder: string): string {
   mkdirSync(folder);
@@ -93,6 +123,8 @@ function heapAndMemory(folder: string): string {
   );
   thaw("memory", "show", "w.memory", "--html", "watch.html");
   thaw("memory", "diff", "w.memory", "w.memory", "--html", "watches.html");
+  writeFileSync(join(folder, "course.toml"), COURSE.replaceAll("DIR", folder));
+  thaw("memory", "course", "course.toml", "-o", "course", "--html", "course.html");
   for (const name of ["modes", "growth", "clownshoes"]) {
     const built = spawnSync(
       "cc",

@@ -28,9 +28,10 @@ const WALLS: Readonly<Record<string, readonly string[]>> = {
   "pages/heap/": ["pages/", "pages/page.ts"],
   "pages/memory/": ["pages/", "pages/page.ts"],
   "pages/timeline/": ["pages/", "pages/page.ts"],
+  "pages/why/": ["pages/", "pages/page.ts"],
   "frame.tsx": ["logic/", "parts/", "state.ts", "filter.ts", "keys.ts", "pages/page.ts"],
   "main.tsx": ["frame.tsx", "keys.ts", "state.ts", "draw/", "pages/page.ts"].concat(
-    ["start", "heap", "memory", "timeline"].map((name) => `pages/${name}/`),
+    ["start", "heap", "memory", "timeline", "why"].map((name) => `pages/${name}/`),
   ),
   "page.ts": ["main.tsx"],
   "types/": [],

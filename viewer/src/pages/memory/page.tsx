@@ -1,9 +1,10 @@
-// The page of memory reports, and of watches over time: of those that are there.
+// The page of memory reports, of watches over time and of courses: of those that are there.
 
 import { MEMORY_VIEWS } from "../../logic/address.ts";
 import { splitPath } from "../../logic/format.ts";
 import type { PackedMemoryPage } from "../../types/memory.ts";
 import { type Page, viewsOf } from "../page.ts";
+import { CourseView } from "./course.tsx";
 import { TimeView } from "./overtime.tsx";
 import { MemoryView } from "./reports.tsx";
 import { followMemory, memoryMatchesNothing } from "./state.ts";
@@ -11,11 +12,15 @@ import { followMemory, memoryMatchesNothing } from "./state.ts";
 /** `text` is what the page embeds of it. */
 export function pageOfMemory(text: string): Page {
   const packed = JSON.parse(text) as PackedMemoryPage;
-  const names = MEMORY_VIEWS.filter((name) =>
-    name === "time" ? packed.watches.length > 0 : packed.trees.length > 0 || packed.watches.length === 0,
-  );
+  const has = {
+    versions: packed.course !== null,
+    time: packed.watches.length > 0,
+    memory: packed.trees.length > 0 || packed.watches.length === 0,
+  };
+  const names = MEMORY_VIEWS.filter((name) => has[name]);
   return {
     views: viewsOf(names, {
+      versions: { title: "By version", Content: CourseView },
       time: { title: "Over time", Content: TimeView },
       memory: { title: "Reports", Content: MemoryView },
     }),

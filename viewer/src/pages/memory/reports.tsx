@@ -3,7 +3,8 @@
 import type { JSX } from "preact";
 import { useMemo, useState } from "preact/hooks";
 import { count, harmless, mebibytes, percent, plural, signed } from "../../logic/format.ts";
-import { hasDoubtful, isDoubtful, type MemoryLine, memoryLines, sifted } from "../../logic/memory.ts";
+import { hasDoubtful, isDoubtful, type MemoryLine, memoryLines, sifted, type Trees } from "../../logic/memory.ts";
+import { largestChanges } from "../../logic/memorydiff.ts";
 import { Choice, Section } from "../../parts/bits.tsx";
 import { Table } from "../../parts/table.tsx";
 import { TreeGrid } from "../../parts/treegrid.tsx";
@@ -15,6 +16,9 @@ import {
   memoryProcess,
   memoryVerbose,
   memoryWanted,
+  treesBase,
+  treesBefore,
+  treesChosen,
   treesInSight,
   treesNumber,
 } from "./state.ts";
@@ -62,6 +66,8 @@ export function MemoryView(): JSX.Element {
       </p>
     );
   const sets = memoryPage.value!.trees;
+  const chosenSet = treesChosen.value!;
+  const states = sets.filter((set) => !set.difference);
   // Long names beside each other have no room.
   const few = sets.reduce((letters, set) => letters + shortName(set.name).length, 0) < 60;
   const names = trees.processes.map((process) => process.name);
@@ -76,7 +82,7 @@ export function MemoryView(): JSX.Element {
           <Choice
             label="shown"
             values={sets.map((set, number) => [String(number), harmless(shortName(set.name))] as const)}
-            value={String(sets.indexOf(trees))}
+            value={String(sets.indexOf(chosenSet))}
             onChange={(value) => (treesNumber.value = value)}
           />
         )}
@@ -84,7 +90,7 @@ export function MemoryView(): JSX.Element {
           <label class="choice">
             <span class="what">shown</span>
             <select
-              value={String(sets.indexOf(trees))}
+              value={String(sets.indexOf(chosenSet))}
               onChange={(event) => (treesNumber.value = event.currentTarget.value)}
             >
               {sets.map((set, number) => (
@@ -92,6 +98,25 @@ export function MemoryView(): JSX.Element {
                   {harmless(shortName(set.name))}
                 </option>
               ))}
+            </select>
+          </label>
+        )}
+        {!chosenSet.difference && states.length > 1 && (
+          <label class="choice">
+            <span class="what">compared with</span>
+            <select
+              value={treesBase.value === null ? "" : String(sets.indexOf(treesBase.value))}
+              onChange={(event) => (treesBefore.value = event.currentTarget.value)}
+            >
+              <option value="">nothing</option>
+              {states.map(
+                (set) =>
+                  set !== chosenSet && (
+                    <option key={sets.indexOf(set)} value={String(sets.indexOf(set))}>
+                      {harmless(shortName(set.name))}
+                    </option>
+                  ),
+              )}
             </select>
           </label>
         )}
@@ -149,6 +174,7 @@ export function MemoryView(): JSX.Element {
           {warnings.length > 8 && <li>and {count(warnings.length - 8)} more: thaw memory show prints all of them</li>}
         </ul>
       )}
+      {trees.difference && <Largest trees={{ ...trees, processes }} />}
       {processes.length === 0 && <p class="none">{trees.difference ? "Nothing changed." : "The report is empty."}</p>}
       {processes.map((process, index) => (
         <ProcessPart
@@ -159,6 +185,70 @@ export function MemoryView(): JSX.Element {
         />
       ))}
     </>
+  );
+}
+
+/** What grew and what shrank, leaf by leaf. */
+function Largest({ trees }: { trees: Trees }): JSX.Element | null {
+  const { wanted } = memoryWanted.value;
+  const [chosen, setChosen] = useState("");
+  // Trees overlap: one at a time.
+  const roots = [
+    ...new Set(trees.processes.flatMap((it) => it.trees.filter((tree) => tree.units === 0).map((tree) => tree.name))),
+  ];
+  const root = roots.includes(chosen) ? chosen : roots[0];
+  if (root === undefined) return null;
+  const changes = largestChanges(trees, root).filter((it) => wanted === null || wanted(it.path, it.process));
+  const most = Math.max(1, ...changes.map((it) => Math.abs(it.node.amount)));
+  return (
+    <Section title="Largest changes">
+      {roots.length > 1 && (
+        <div class="tools">
+          <label class="choice">
+            <span class="what">of</span>
+            <select value={root} onChange={(event) => setChosen(event.currentTarget.value)}>
+              {roots.map((it) => (
+                <option key={it} value={it}>
+                  {harmless(it)}
+                </option>
+              ))}
+            </select>
+          </label>
+        </div>
+      )}
+      <Table
+        name="changes"
+        caption={`What grew and what shrank of ${harmless(root)}`}
+        hideCaption
+        rows={changes}
+        rowKey={(it) => `${it.process} ${it.path}`}
+        most={10}
+        none="Nothing."
+        columns={[
+          {
+            key: "path",
+            label: "Path",
+            value: (it) => it.path,
+            show: (it) => <span class="treename">{harmless(it.path.replaceAll("\\", "/"))}</span>,
+          },
+          {
+            key: "process",
+            label: "Process",
+            wide: true,
+            value: (it) => it.process,
+            show: (it) => harmless(it.process),
+          },
+          {
+            key: "change",
+            label: "Change",
+            number: true,
+            value: (it) => it.node.amount,
+            show: (it) => <span class={it.node.amount > 0 ? "more" : "less"}>{amount(it.node, true)}</span>,
+            bar: (it) => Math.abs(it.node.amount) / most,
+          },
+        ]}
+      />
+    </Section>
   );
 }
 
