@@ -1,7 +1,7 @@
 //! Bytes as the file of a baseline. What is read is written and read again; judged against itself it never fails.
 #![no_main]
 
-use bench::gate::{Baseline, LEVEL, Metric, Outcome, Wanted, decide, differences};
+use bench::gate::{Baseline, Bound, LEVEL, Metric, Outcome, Rule, Wanted, decide, differences};
 use libfuzzer_sys::fuzz_target;
 use stats::Pairing;
 
@@ -10,9 +10,9 @@ fuzz_target!(|input: &[u8]| {
     let text = serde_json::to_string(&baseline).expect("a baseline is JSON");
     assert!(Baseline::parse(&text).expect("what was written is read") == baseline);
     assert!(differences(&baseline, &baseline).is_empty());
-    let metrics = [Metric::Time, Metric::Bytes].map(|metric| (metric, 0.05)).to_vec();
+    let rules = [Metric::Time, Metric::Bytes].map(|metric| Rule::of(metric, Bound::Growth(0.05))).to_vec();
     for pairing in [Pairing::Independent, Pairing::Paired] {
-        let verdict = decide(&baseline, &baseline, &Wanted { metrics: metrics.clone(), level: LEVEL }, pairing);
+        let verdict = decide(Some(&baseline), &baseline, &Wanted { rules: rules.clone(), level: LEVEL }, pairing);
         assert!(verdict.outcome != Outcome::Fail);
     }
 });

@@ -1,4 +1,4 @@
-//! Any bytes as a memory report or as a watch: an error or trees, never a panic.
+//! Any bytes as a memory report, a watch, a process's smaps or a scenario: an error or what it says, never a panic.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -12,6 +12,10 @@ fuzz_target!(|bytes: &[u8]| {
         let _ = watch::pairs(&checkpoints, &checkpoints);
     }
     let _ = watch::rollup(bytes);
+    assert!(memory::maps::reports(bytes, "fuzz").iter().all(|report| report.path.starts_with("pss/")));
+    if let Ok(text) = std::str::from_utf8(bytes) {
+        let _ = memory::scenario::Scenario::parse(text, std::path::Path::new("fuzz"));
+    }
     let Ok(report) = file::parse(bytes, "fuzz") else { return };
     for (detail, meaning) in [(Detail::Significant, Meaning::State), (Detail::All, Meaning::Difference)] {
         let _ = tree::build(&report, &Options { detail, meaning, process: &|_| true, path: &|_| true });

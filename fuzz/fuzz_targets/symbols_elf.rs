@@ -8,5 +8,5 @@ fuzz_target!(|bytes: &[u8]| {
     let path = home.path().join("object");
     std::fs::write(&path, bytes).expect("an object");
     let addresses: Vec<u64> = (0..64).map(|step| step * 0x40).chain([0x40_1000, u64::MAX]).collect();
-    let _ = heap::symbols::look_up(&path, &[], &addresses);
+    let _ = symbols::look_up(&path, &[], &addresses);
 });
