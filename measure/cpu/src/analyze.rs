@@ -13,7 +13,7 @@ use crate::waits::{self, Kind};
 use crate::words;
 use model::Nanos;
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// Who owns each millisecond of a start; lanes of at most so many pieces. The same trace gives the same report.
 pub fn analyze(trace: &Trace, most_pieces: usize) -> Report {
@@ -71,19 +71,22 @@ fn competes(states: &States, steps: &[Step]) -> BTreeMap<usize, Nanos> {
 }
 
 fn links(trace: &Trace, states: &States, steps: &[Step]) -> Vec<LinkRow> {
-    let mut rows: BTreeMap<(Kind, bool, ThreadName, ThreadName), (u64, Nanos)> = BTreeMap::new();
+    let mut rows: BTreeMap<(Kind, bool, bool, ThreadName, ThreadName), (u64, Nanos)> = BTreeMap::new();
     let observer = ready::observer(trace);
-    // That thaw waits for the sign of readiness is no wait of the program's.
-    let of_program = |link: &Link| observer != Some(link.woken);
-    for link in steps.iter().filter_map(|step| step.link).filter(of_program) {
+    let mut met = HashSet::new();
+    for step in steps {
+        met.insert(step.thread);
+        // That thaw waits for the sign of readiness is no wait of the program's.
+        let Some(link) = step.link.filter(|link| observer != Some(link.woken)) else { continue };
         let (woken, waker) = (name(states, link.woken, link.at), name(states, link.waker, link.at));
-        let key = (link.kind, waits::is_condition(&trace.stacks, link.waits_in), woken, waker);
+        let is_condition = waits::is_condition(&trace.stacks, link.waits_in);
+        let key = (link.kind, is_condition, met.contains(&link.woken), woken, waker);
         let (count, ns) = rows.entry(key).or_default();
         *count += 1;
         *ns += link.at - link.since;
     }
-    let told = rows.into_iter().map(|((kind, is_condition, woken, waker), (count, ns))| {
-        let mut row = LinkRow { kind, woken, waker, count, ns: ns.0, text: String::new() };
+    let told = rows.into_iter().map(|((kind, is_condition, was_met, woken, waker), (count, ns))| {
+        let mut row = LinkRow { kind, woken, waker, was_met, count, ns: ns.0, text: String::new() };
         row.text = words::link(&row, is_condition);
         row
     });

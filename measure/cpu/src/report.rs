@@ -210,6 +210,9 @@ pub struct LinkRow {
     pub woken: ThreadName,
     /// For whom.
     pub waker: ThreadName,
+    /// Whether the path had been on the waiting thread before: what it waits for, it may have asked for. If not, it had
+    /// nothing to do yet, and its wait is no loss.
+    pub was_met: bool,
     /// How often.
     pub count: u64,
     /// How long, in nanoseconds.

@@ -127,7 +127,7 @@ fn owners(page: &mut Page, start: &Start, most: usize) {
 }
 
 fn links(page: &mut Page, start: &Start) {
-    let waits = start.report.links.iter().filter(|link| link.ns > start.report.ready_ns / 200);
+    let waits = start.report.links.iter().filter(|link| link.was_met && link.ns > start.report.ready_ns / 200);
     let sentences: Vec<String> = waits.take(MOST_BESIDE).map(|link| harmless(&link.text)).collect();
     if sentences.is_empty() {
         return;

@@ -6,7 +6,7 @@
 
 use crate::report::{Lane, LaneState, Report, StepRow};
 use crate::waits::Kind;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// A piece of the path, and what may be saved until its end.
 #[derive(Clone, Copy, Debug)]
@@ -72,11 +72,14 @@ impl<'a> Bound<'a> {
         self.lanes.get(&tid).copied()
     }
 
-    /// Where the path goes over to a thread that waited, where it is known since when.
+    /// Where the path comes back to a thread that waited, where it is known since when. A thread that it has not met
+    /// yet had nothing to do: it is the others' work, and not its wait, that makes it late.
     pub fn met(&self) -> impl Iterator<Item = Met<'a>> {
-        self.pieces.iter().filter_map(|piece| {
+        let mut seen = HashSet::new();
+        self.pieces.iter().filter_map(move |piece| {
+            seen.insert(piece.step.tid);
             let ((tid, waited), to_ns) = (piece.woken?, piece.step.to_ns);
-            let (woken, waker) = (self.lane(tid)?, self.lane(piece.step.tid)?);
+            let (woken, waker) = (self.lane(tid).filter(|_| seen.contains(&tid))?, self.lane(piece.step.tid)?);
             Some(Met { kind: piece.step.link?, woken, waker, from_ns: to_ns - waited, to_ns })
         })
     }

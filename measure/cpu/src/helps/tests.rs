@@ -153,6 +153,29 @@ fn a_process_of_the_program_is_to_be_started_earlier() {
 }
 
 #[test]
+fn a_thread_that_had_nothing_to_do_yet_waits_for_nobody() {
+    // Main works until 7 and gives the idle worker its first task at 7; its second, at 11, the worker has asked for.
+    let lines = ["main|RRRRRRRLLRRLLR", "work| RLLLLLRRLLRR ", "@1 main * work", "@7 main > work", "@9 work > main"];
+    let trace = |more: &[&str]| {
+        let mut trace = drawn::trace(2, &[&lines[..], more].concat());
+        trace.threads.iter_mut().for_each(|thread| thread.pid = 10);
+        analyze(&trace, 1000)
+    };
+    let report = trace(&["@11 main > work", "@13 work > main"]);
+    let met: Vec<(&str, u64, bool)> =
+        report.links.iter().map(|row| (&row.woken.name[..], row.ns / MS, row.was_met)).collect();
+    assert_eq!(met, [("work", 5, false), ("main", 4, true), ("work", 2, true)], "{:?}", report.links);
+    let owners: Vec<String> = of_report(&report, None).into_iter().map(|help| help.owner).collect();
+    assert_eq!(
+        owners,
+        [
+            "thread 'main' waits 4.0 ms, 2 times, for a lock, until 'work' wakes it",
+            "thread 'work' waits 2.0 ms, once, for a lock, until 'main' wakes it"
+        ]
+    );
+}
+
+#[test]
 fn page_faults_are_eased_not_removed() {
     let mut trace = drawn::trace(1, &["app|RRRRRzR"]);
     let stack = drawn::kernel_stack(&mut trace, &["clear_page_erms", "do_anonymous_page", "asm_exc_page_fault"]);
