@@ -4,7 +4,7 @@ use crate::axis::samples_by_life;
 use crate::blocked;
 use crate::lanes;
 use crate::owners::{self, name};
-use crate::path::{self, Doing, Link, Ran, Step, Whose};
+use crate::path::{self, Doing, Ran, Step, Whose};
 use crate::ready;
 use crate::report::{Confidence, LaneState, LinkRow, OffPath, Report, StepRow, ThreadName};
 use crate::states::{State, States};
@@ -71,7 +71,7 @@ fn competes(states: &States, steps: &[Step]) -> BTreeMap<usize, Nanos> {
 }
 
 fn links(trace: &Trace, states: &States, steps: &[Step]) -> Vec<LinkRow> {
-    let mut rows: BTreeMap<(Kind, bool, bool, ThreadName, ThreadName), (u64, Nanos)> = BTreeMap::new();
+    let mut rows: BTreeMap<_, (u64, Nanos)> = BTreeMap::new();
     let observer = ready::observer(trace);
     let mut met = HashSet::new();
     for step in steps {
