@@ -41,7 +41,35 @@ pub(super) fn helps(known: &Known<'_>, bound: &Bound<'_>) -> Vec<Help> {
         Some(observer) => without(owner, observer),
         None => Some(owner.clone()),
     };
-    known.owners.iter().filter_map(theirs).filter_map(|owner| help(&owner)).collect()
+    let (faults, rest): (Vec<_>, Vec<_>) = known.owners.iter().filter_map(theirs).partition(is_page_fault);
+    rest.iter().filter_map(help).chain(page_faults(&faults, known, bound)).collect()
+}
+
+fn is_page_fault(owner: &Shared) -> bool {
+    matches!(&owner.what, Does::Kernel { request: Some(request), .. } if request == "page fault")
+}
+
+/// Page faults of all functions together: each has few, and one remedy is all theirs. Their samples are independent,
+/// so the squares of what each may be off add up.
+fn page_faults(faults: &[Shared], known: &Known<'_>, bound: &Bound<'_>) -> Option<Help> {
+    let most = faults.iter().max_by_key(|owner| owner.ns)?;
+    let ns: u64 = faults.iter().map(|owner| owner.ns).sum();
+    let off = |end: fn(&Shared) -> Option<u64>| {
+        let squares = faults.iter().map(|owner| end(owner).map(|end| (end.abs_diff(owner.ns) as f64).powi(2)));
+        squares.sum::<Option<f64>>().map(|squares| squares.sqrt() as u64)
+    };
+    let mut all = most.clone();
+    all.ns = ns;
+    all.low_ns = off(|owner| owner.low_ns).map(|off| ns.saturating_sub(off));
+    all.high_ns = off(|owner| owner.high_ns).map(|off| ns + off);
+    let arrives = bound.of_steps(ns, |step| faults.iter().any(|owner| is_its(owner, step, bound)));
+    let mut help = told(rule(&all, known.recording)?, &all, arrives, known.ready_ns);
+    if faults.len() > 1 {
+        let (time, thread, text) = (Nanos(ns), &most.thread, &most.text);
+        help.owner =
+            format!("page faults in memory take {time} together; most of {}: thread '{thread}' {text}", faults.len());
+    }
+    Some(help)
 }
 
 /// An owner without the time of who looks on, and without what that took from the program; `None`: nothing is left.

@@ -186,6 +186,32 @@ fn page_faults_are_eased_not_removed() {
     );
 }
 
+#[test]
+fn page_faults_of_all_functions_are_one_help() {
+    let mut trace = drawn::trace(1, &["app|RRRRRRzR"]);
+    let fault = ["clear_page_erms", "do_anonymous_page", "asm_exc_page_fault"];
+    let mut called_by = |name: &str| {
+        let of = |object: &str, name: &str| crate::Frame {
+            function: Some(name.into()),
+            object: object.into(),
+            ..crate::Frame::default()
+        };
+        let kernel = fault.iter().map(|name| of(crate::Frame::KERNEL, name));
+        let frames: Vec<_> = kernel.chain([of("/bin/app", name)]).map(|frame| trace.stacks.frame(frame)).collect();
+        trace.stacks.stack(&frames)
+    };
+    let (one, two) = (called_by("one"), called_by("two"));
+    let sample =
+        |at| crate::Sample { at: drawn::ms(at), tid: 10, in_kernel: true, stack: if at < 4 { one } else { two } };
+    trace.samples = (0..8).map(sample).collect();
+    let helps = helps_of(&trace, None);
+    assert_eq!(told(&helps), expected(&[(7, true, "touch fewer pages:"), (1, false, "remove this sleep:")]));
+    let both = &helps[0];
+    assert!(both.owner.contains("take 7.0 ms together; most of 2: thread 'app' runs 3.5 ms"), "{}", both.owner);
+    let (low, high) = (both.low_ns.unwrap(), both.high_ns.unwrap());
+    assert!(low < both.gain_ns && both.gain_ns <= high && high <= 8 * MS, "{low} to {high}");
+}
+
 fn object(path: &str, relocated_us: u64) -> LoaderObject {
     LoaderObject {
         path: path.into(),
