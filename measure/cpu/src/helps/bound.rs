@@ -55,8 +55,12 @@ impl<'a> Bound<'a> {
         let lanes: HashMap<u32, &Lane> = report.threads.iter().map(|lane| (lane.thread.tid, lane)).collect();
         let mut is_loose = false;
         let mut pieces = Vec::new();
+        // Who looks on has no other work: a sign that comes earlier is seen earlier, whenever this wait for it began.
+        let of_tree = |step: &StepRow| lanes.get(&step.tid).is_some_and(|lane| lane.of_tree);
+        let last = report.steps.iter().rposition(of_tree);
         for (index, step) in report.steps.iter().enumerate() {
-            let next = report.steps.get(index + 1).filter(|_| step.link.is_some_and(|kind| kind != Kind::New));
+            let goes_over = step.link.is_some_and(|kind| kind != Kind::New) && last.is_none_or(|last| index < last);
+            let next = report.steps.get(index + 1).filter(|_| goes_over);
             let woken = next.and_then(|next| {
                 let waited = lanes.get(&next.tid).and_then(|lane| waited(lane, step.to_ns));
                 is_loose |= waited.is_none();

@@ -133,6 +133,15 @@ fn who_looks_on_is_not_what_the_program_can_do_without() {
 }
 
 #[test]
+fn who_looks_on_sees_an_earlier_sign_earlier() {
+    // Thaw has looked at something else at 5: its last wait is no bound.
+    let lines = ["app  |RRzzzzzzRR", "~thaw|pppppRpppp", "@5 app > thaw", "@9 app > thaw"];
+    let mut trace = drawn::trace(2, &lines);
+    trace.ready_by = Some(11);
+    assert_eq!(told(&of_report(&analyze(&trace, 99), None)), expected(&[(6, false, "remove this sleep:")]));
+}
+
+#[test]
 fn a_process_of_the_program_is_to_be_started_earlier() {
     let helps = drawn(&["app|RcccccR", "tool| RRRRR ", "@1 app * tool", "@6 tool > app"]);
     assert_eq!(told(&helps), expected(&[(5, true, "start processes of")]));
