@@ -3,6 +3,7 @@
 use crate::machine::{interrupt, runs, until};
 use crate::scratch::{Scratch, alone};
 use crate::why::{planted, scene};
+use std::path::Path;
 use std::process::Stdio;
 
 #[test]
@@ -33,6 +34,54 @@ fn a_user_is_told_what_is_missing_and_who_needs_the_cpu() {
     assert!(time(&|owner| owner["what"]["kind"] == "sleep") == 0.0 && unexplained > 70.0, "{}", said.framed());
     let text = scratch.thaw_as_nobody(["why", "--from", "thaw.thaw"]).unwrap().exits(0);
     assert!(text.out().contains("planted_spin") && text.out().contains("not explained"), "{}", text.framed());
+    scratch.nothing_left();
+}
+
+#[test]
+fn a_program_with_other_rights_is_roots_alone_to_see() {
+    let Some(scratch) = scene() else { return };
+    let newgrp = "/usr/bin/newgrp";
+    if !Path::new(newgrp).exists() {
+        return testing::skip("needs newgrp, which is set-user-ID");
+    }
+    let words = ["why", "--force", "--state", "hot", "--runs", "1", "--trace-runs", "1", "--ok-exit", "0,1", "--"];
+    let words = [&words[..], &[newgrp, "--help"]].concat();
+    let Some(said) = scratch.thaw_as_nobody(&words) else { return };
+    let said = said.exits(0);
+    let out = said.out().split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(out.contains("it runs with other rights than its caller's, which root alone may see"), "{out}");
+    assert!(out.contains("not known: it runs with other rights than its caller's (setuid"), "its loader: {out}");
+    let said = scratch.thaw(&words).exits(0);
+    assert!(!said.out().contains("other rights"), "root sees it: {}", said.framed());
+    scratch.nothing_left();
+}
+
+#[test]
+fn what_lies_in_another_root_directory_is_said() {
+    let Some(scratch) = scene() else { return };
+    let program = Path::new("/bin/sleep").canonicalize().unwrap();
+    let root = scratch.path("root");
+    let copy = |path: &Path| {
+        let to = root.join(path.strip_prefix("/").unwrap());
+        std::fs::create_dir_all(to.parent().unwrap()).unwrap();
+        std::fs::copy(path, to).unwrap();
+    };
+    copy(&program);
+    let needs = std::process::Command::new("ldd").arg(&program).output().unwrap();
+    let needs = String::from_utf8(needs.stdout).unwrap();
+    needs.split_whitespace().filter(|word| word.starts_with('/')).for_each(|path| copy(Path::new(path)));
+    std::fs::rename(root.join(program.strip_prefix("/").unwrap()), root.join("inside")).unwrap();
+    let words = ["why", "--json", "--no-loader", "--state", "hot", "--runs", "1", "--trace-runs", "1"];
+    let program = ["--", "chroot", root.to_str().unwrap(), "/inside", "0.08"];
+    let said = scratch.thaw([&words[..], &program[..]].concat()).exits(0);
+    let document = said.json();
+    // Its time is owned all the same: waits are the kernel's to tell.
+    let report = &document["starts"][0]["report"];
+    let owners = report["owners"].as_array().unwrap();
+    let slept = owners.iter().filter(|owner| owner["what"]["kind"] == "sleep");
+    let slept: f64 = slept.map(|owner| owner["ns"].as_f64().unwrap() / 1e6).sum();
+    assert!(slept > 70.0, "{}", said.framed());
+    assert!(document["warnings"].to_string().contains("/inside is not looked into"), "{}", document["warnings"]);
     scratch.nothing_left();
 }
 

@@ -216,7 +216,14 @@ impl<'a> Walker<'a> {
         let life = &states.lives[self.life];
         let Some(index) = life.before(self.now) else {
             return if self.now > life.to {
-                self.own(life.to, Whose::Unexplained("the thread had ended"));
+                // Without the switches of CPUs there is only what the kernel shows a user of his own.
+                let why = match self.trace.switches.is_empty() {
+                    true => {
+                        "the thread had ended, or it runs with other rights than its caller's, which root alone may see"
+                    }
+                    false => "the thread had ended",
+                };
+                self.own(life.to, Whose::Unexplained(why));
             } else {
                 self.began(life);
             };
