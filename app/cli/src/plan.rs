@@ -56,9 +56,9 @@ pub fn sweep(args: SweepArgs) -> Result<RecordPlan> {
             return Err(Error::new(Exit::Usage, "nothing is varied", "")
                 .hint("--sweep n=1,10,100,1000 with {n} among the program's words, or --cycles 200"));
         }
-        return record(args.record);
+        return record(RecordArgs { verb: "sweep", ..args.record });
     };
-    let mut plan = record(RecordArgs { runs: cycles, ..args.record })?;
+    let mut plan = record(RecordArgs { verb: "sweep", runs: cycles, ..args.record })?;
     plan.programs.iter_mut().for_each(|program| program.restore.clear());
     plan.asked.restore.clear();
     plan.asked.cycles = true;
@@ -271,7 +271,7 @@ fn commands(args: &RecordArgs, chosen: &Chosen) -> Result<Vec<Named>> {
     let mut commands = bases::with(commands, &args.base, &args.state.0)?;
     let Some(first) = commands.first().cloned() else {
         return Err(Error::new(Exit::Usage, "no program is named", "")
-            .hint("thaw record -- PROGRAM ARGS, or thaw record --app NAME (see `thaw presets`)"));
+            .hint(format!("thaw {0} -- PROGRAM ARGS, or thaw {0} --app NAME (see `thaw presets`)", args.verb)));
     };
     if args.aa {
         commands.push(Named { name: format!("{} again", first.name), ..first });

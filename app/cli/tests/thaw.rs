@@ -55,6 +55,7 @@ mod touch;
 mod user;
 mod walls;
 mod why;
+mod why_difference;
 mod why_loader;
 mod why_page;
 mod why_programs;

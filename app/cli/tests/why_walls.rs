@@ -100,7 +100,9 @@ fn what_is_no_recording_of_it_is_refused() {
     for most in ["0", "1001", "-1", "x"] {
         scratch.thaw(["why", &format!("--most={most}"), "--from", "plain.thaw"]).exits(2).complains("--most");
     }
-    scratch.thaw(["why"]).exits(2);
+    for verb in ["why", "record"] {
+        scratch.thaw([verb]).exits(2).hints(&format!("thaw {verb} -- PROGRAM ARGS, or thaw {verb} --app NAME"));
+    }
     scratch.nothing_left();
 }
 

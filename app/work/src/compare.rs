@@ -1,9 +1,11 @@
 //! Two recordings side by side, or two variants of one.
 
-use crate::recorded::Loaded;
+use crate::recorded::{self, Loaded};
 use crate::report::Source;
-use bench::report::Comparison;
-use model::{CacheState, Error, Exit, Result, RunKind, Warning, WarningKind};
+use crate::why;
+use crate::why::difference::{self, Explained, Pair};
+use bench::report::{Comparison, StateComparison};
+use model::{CacheState, Error, Exit, Result, RunKind};
 use recording::Reader;
 use serde::Serialize;
 use std::path::Path;
@@ -19,6 +21,8 @@ pub struct CompareDocument {
     pub after: Source,
     /// What differs.
     pub comparison: Comparison,
+    /// Why, by owners; `None`: neither side has traced starts that say whose their time is.
+    pub why: Option<Explained>,
 }
 
 /// Compares two recordings.
@@ -26,9 +30,10 @@ pub struct CompareDocument {
 /// # Errors
 /// A file that is no recording; recordings that have no state in common.
 pub fn recordings(before: &Path, after: &Path) -> Result<CompareDocument> {
-    let (before, after) = (load(before)?, load(after)?);
-    let comparison = comparison(&before, &after)?;
-    Ok(CompareDocument { schema: "thaw.compare/1", before: before.source, after: after.source, comparison })
+    let (old, new) = (load(before)?, load(after)?);
+    let comparison = comparison(&old, &new)?;
+    let why = why(before, after, &comparison)?;
+    Ok(CompareDocument { schema: "thaw.compare/1", before: old.source, after: new.source, comparison, why })
 }
 
 /// Compares two variants of a recording, pair by pair.
@@ -40,7 +45,23 @@ pub fn variants(recording: &Path, old: &str, new: &str) -> Result<CompareDocumen
     let comparison = bench::compare::variants(&loaded.input(), old, new)
         .filter(|comparison| !comparison.states.is_empty())
         .ok_or_else(|| no_variants(&loaded, old, new))?;
-    Ok(CompareDocument { schema: "thaw.compare/1", before: loaded.source.clone(), after: loaded.source, comparison })
+    let why = why(recording, recording, &comparison)?;
+    let (before, after) = (loaded.source.clone(), loaded.source);
+    Ok(CompareDocument { schema: "thaw.compare/1", before, after, comparison, why })
+}
+
+/// Why the starts differ that are compared. Who never asked whose their time is gets no answer.
+fn why(before: &Path, after: &Path, comparison: &Comparison) -> Result<Option<Explained>> {
+    if !why::is_in(before)? && !why::is_in(after)? {
+        return Ok(None);
+    }
+    let pair = |state: &StateComparison| Pair {
+        before: state.before_name.clone(),
+        after: state.after_name.clone(),
+        state: state.state,
+    };
+    let pairs: Vec<Pair> = comparison.states.iter().map(pair).collect();
+    difference::between(before, after, &pairs).map(Some)
 }
 
 /// The comparison of two recordings.
@@ -71,13 +92,7 @@ fn comparison(before: &Loaded, after: &Loaded) -> Result<Comparison> {
     if comparison.states.is_empty() {
         return Err(nothing_in_common(before, after));
     }
-    let differences = bench::gate::differences(&before.baseline(), &after.baseline());
-    let of_recording = differences.iter().filter(|it| it.kind != bench::gate::Kind::Machine);
-    let unlike = of_recording.filter(|it| !bench::compare::is_read_ahead(&it.name)).map(|it| {
-        let text = format!("the {} differs: {} before, {} after", it.name, it.before, it.after);
-        Warning::new(WarningKind::Note, text).hint("record the same program in the same way")
-    });
-    comparison.warnings.splice(0..0, unlike.collect::<Vec<_>>());
+    comparison.warnings.splice(0..0, recorded::unlike_setup(before, after));
     Ok(comparison)
 }
 

@@ -5,7 +5,10 @@ use crate::plan::Plans;
 use crate::progress::Tell;
 use crate::record::more::{self, More};
 use crate::recorded::Loaded;
-use bench::gate::{Baseline, Bound, Difference, Kind, LEVEL, Metric, Outcome, Rule, Verdict, Wanted, budgets};
+use crate::why::difference::{self, Explained, Pair, RECORD, StartsDiffer};
+use bench::gate::{
+    Baseline, Bound, Difference, FigureVerdict, Kind, LEVEL, Metric, Outcome, Rule, Series, Verdict, Wanted, budgets,
+};
 use model::{Error, Exit, Result, Warning, WarningKind, shown};
 use os::replace::{Existing, Rights};
 use serde::Serialize;
@@ -39,6 +42,8 @@ pub struct GateDocument {
     pub allowed: Vec<Difference>,
     /// Doubts about the figures.
     pub warnings: Vec<Warning>,
+    /// Why starts take longer, by owners; `None`: no time of a start fails.
+    pub why: Option<Explained>,
 }
 
 /// What is judged against what.
@@ -111,7 +116,7 @@ pub fn budgets(path: &Path, against: &Against<'_>) -> Result<Vec<Rule>> {
 /// # Errors
 /// Files that are no recordings or no baseline; nothing in common; differences that were not allowed.
 pub fn judge(recording: &Path, rules: &Rules<'_>) -> Result<GateDocument> {
-    document(rules, &load(recording)?, LEVEL)
+    document(recording, rules, &load(recording)?, LEVEL)
 }
 
 /// Fewest blocks that are added before the next look.
@@ -139,7 +144,7 @@ pub fn until_decided(recording: &Path, rules: &Rules<'_>, adding: &Adding<'_>) -
     let began = Instant::now();
     let (mut look, mut interrupted) = (1, false);
     loop {
-        let mut found = document(rules, &judged, stats::spend(LEVEL, look))?;
+        let mut found = document(&path, rules, &judged, stats::spend(LEVEL, look))?;
         found.looks = look;
         let left = adding.budget.saturating_sub(began.elapsed());
         if found.verdict.outcome != Outcome::Undecided || left.is_zero() || interrupted {
@@ -158,7 +163,7 @@ pub fn until_decided(recording: &Path, rules: &Rules<'_>, adding: &Adding<'_>) -
     }
 }
 
-fn document(rules: &Rules<'_>, judged: &Loaded, level: f64) -> Result<GateDocument> {
+fn document(recording: &Path, rules: &Rules<'_>, judged: &Loaded, level: f64) -> Result<GateDocument> {
     let (before, after, pairing, mut warnings) = sides(rules, judged)?;
     let differences = match (&before, pairing) {
         (Some(before), Pairing::Independent) => bench::gate::differences(&before.side, &after),
@@ -186,6 +191,7 @@ fn document(rules: &Rules<'_>, judged: &Loaded, level: f64) -> Result<GateDocume
         Outcome::Fail => false,
         Outcome::Undecided => rules.undecided != Undecided::Fail,
     };
+    let why = why(recording, rules, before.as_ref().map(|before| &before.side), &after, &verdict);
     Ok(GateDocument {
         schema: "thaw.gate/3",
         before: before.map(|before| before.file),
@@ -196,7 +202,53 @@ fn document(rules: &Rules<'_>, judged: &Loaded, level: f64) -> Result<GateDocume
         passes,
         allowed: differences,
         warnings,
+        why,
     })
+}
+
+/// Whether it fails, and is the time of a start, or of a part of it that begins with exec.
+fn is_late(figure: &FigureVerdict) -> bool {
+    figure.outcome == Outcome::Fail && matches!(figure.metric, Metric::Time | Metric::Milestone(_))
+}
+
+/// Why starts take longer whose time fails; `None`: none does. What goes wrong here is no matter of the verdict.
+fn why(
+    recording: &Path,
+    rules: &Rules<'_>,
+    before: Option<&Baseline>,
+    after: &Baseline,
+    verdict: &Verdict,
+) -> Option<Explained> {
+    let has_late = |series: &Series| {
+        let of = |figure: &&FigureVerdict| (&figure.variant_name, figure.state) == (&series.variant_name, series.state);
+        verdict.figures.iter().filter(of).any(is_late)
+    };
+    if !after.series.iter().any(has_late) {
+        return None;
+    }
+    let pair = |(old, new): (&Series, &Series)| Pair {
+        before: old.variant_name.clone(),
+        after: new.variant_name.clone(),
+        state: new.state,
+    };
+    let pairs = before.map(|before| bench::gate::matching(before, after)).unwrap_or_default();
+    let pairs: Vec<Pair> = pairs.into_iter().filter(|(_, new)| has_late(new)).map(pair).collect();
+    let explained = match rules.against {
+        Against::Recording(path) if !pairs.is_empty() => difference::between(path, recording, &pairs),
+        Against::Variants(..) => difference::between(recording, recording, &pairs),
+        Against::Baseline(path) | Against::History(path) => {
+            Ok(Explained::unknown(&format!("{} has figures alone; {RECORD}, then thaw gate BEFORE AFTER", shown(path))))
+        }
+        Against::Recording(_) | Against::Nothing => difference::of_one(recording),
+    };
+    Some(explained.unwrap_or_else(|error| Explained::unknown(&error.to_string())))
+}
+
+impl GateDocument {
+    /// Why a figure that fails does; `None`: it passes, is no time of a start, or that is not known.
+    pub fn why_of(&self, figure: &FigureVerdict) -> Option<&StartsDiffer> {
+        self.why.as_ref().filter(|_| is_late(figure))?.of(&figure.variant_name, figure.state)
+    }
 }
 
 fn no_such_runs(rule: &Rule, side: &Baseline, file: &str) -> Error {

@@ -113,6 +113,23 @@ impl Loaded {
     }
 }
 
+/// What differs in how two recordings were made, and in the machine.
+pub fn unlike(before: &Loaded, after: &Loaded) -> Vec<Warning> {
+    let machine = bench::compare::unlike_machine(&before.input(), &after.input());
+    unlike_setup(before, after).into_iter().chain(machine).collect()
+}
+
+/// What differs in how two recordings were made, but for the read-ahead.
+pub fn unlike_setup(before: &Loaded, after: &Loaded) -> Vec<Warning> {
+    let differences = bench::gate::differences(&before.baseline(), &after.baseline());
+    let of_recording = differences.iter().filter(|it| it.kind != bench::gate::Kind::Machine);
+    let unlike = of_recording.filter(|it| !is_read_ahead(&it.name)).map(|it| {
+        let text = format!("the {} differs: {} before, {} after", it.name, it.before, it.after);
+        Warning::new(WarningKind::Note, text).hint("record the same program in the same way")
+    });
+    unlike.collect()
+}
+
 /// By variant: what its last traced run that counts mapped.
 fn relocations(runs: &[(RunRow, Vec<Milestone>)], of_runs: &[(RunId, Option<u64>)]) -> BTreeMap<u32, u64> {
     let mut by_variant = BTreeMap::new();

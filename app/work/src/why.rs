@@ -1,5 +1,6 @@
 //! Where the time of starts went: what the traced starts of a recording say.
 
+pub mod difference;
 mod exported;
 pub mod helps;
 pub mod loader;
@@ -10,8 +11,8 @@ pub use exported::{Exported, exported};
 use crate::recorded::Loaded;
 use crate::report::{Next, Source};
 use crate::shell::command_line;
-use cpu::{Difference, Flames, Report, Shared, analyze, differ, flames, together};
-use model::{CacheState, Error, Exit, Result, RunId, Warning, WarningKind, shown};
+use cpu::{Flames, Report, Shared, analyze, flames, together};
+use model::{CacheState, Error, Exit, Result, RunId, Warning, WarningKind};
 use recording::Reader;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -70,111 +71,47 @@ pub fn is_in(path: &Path) -> Result<bool> {
     Ok(!Reader::open(path)?.cpu_runs()?.is_empty())
 }
 
-/// `thaw.why-difference/1`: why the starts of one recording take another time than those of another.
-#[derive(Debug, Serialize)]
-pub struct WhyDifferenceDocument {
-    /// Name and version of this document.
-    pub schema: &'static str,
-    /// The recording before.
-    pub before: Source,
-    /// The one after.
-    pub after: Source,
-    /// Of each program in each state that both have.
-    pub starts: Vec<StartsDiffer>,
-    /// What to type next.
-    pub next: Vec<Next>,
-}
-
-/// Why the starts of a program in a state differ.
-#[derive(Debug, Serialize)]
-pub struct StartsDiffer {
-    /// The program's name, after.
-    pub variant_name: String,
-    /// Cache state.
-    pub state: CacheState,
-    /// The runs before.
-    pub before_runs: Vec<RunId>,
-    /// The runs after.
-    pub after_runs: Vec<RunId>,
-    /// By whom.
-    pub difference: Difference,
-}
-
-/// The analyzed starts of a recording, by program and state.
-struct Analyzed {
+/// A recording, and the runs of it in which it was taken down where their time went, by program and state.
+struct Traced {
     reader: Reader,
     loaded: Loaded,
-    by_kind: BTreeMap<(u32, CacheState), Vec<(RunId, Report)>>,
+    runs: BTreeMap<(u32, CacheState), Vec<RunId>>,
 }
 
-impl Analyzed {
+impl Traced {
+    fn of(path: &Path) -> Result<Self> {
+        let reader = Reader::open(path)?;
+        let loaded = Loaded::of(path, &reader)?;
+        let mut runs: BTreeMap<(u32, CacheState), Vec<RunId>> = BTreeMap::new();
+        for run in reader.cpu_runs()? {
+            let Some((row, _)) = loaded.runs.iter().find(|(row, _)| row.id == run && row.accepted) else { continue };
+            // One that told what a start needs was made in a state of its own.
+            if loaded.asked.states.is_empty() || loaded.asked.states.contains(&row.state) {
+                runs.entry((row.variant, row.state)).or_default().push(run);
+            }
+        }
+        Ok(Self { reader, loaded, runs })
+    }
+
+    /// # Errors
+    /// Data: there are no such runs.
+    fn with_runs(path: &Path) -> Result<Self> {
+        let traced = Self::of(path)?;
+        match traced.runs.is_empty() {
+            false => Ok(traced),
+            true => Err(Error::on(Exit::Data, "it was not taken down where the time went in", path)
+                .hint("thaw why -- PROGRAM, or thaw record --why -- PROGRAM")),
+        }
+    }
+
     fn name(&self, variant: u32) -> String {
         self.loaded.names.get(variant as usize).cloned().unwrap_or_default()
     }
 
-    /// How many programs it has.
-    fn programs(&self) -> usize {
-        self.by_kind.keys().map(|(variant, _)| *variant).collect::<BTreeSet<_>>().len()
+    fn reports(&self, runs: &[RunId]) -> Result<Vec<Report>> {
+        let report = |run: &RunId| Ok(analyze(&self.reader.cpu(*run)?.unwrap_or_default(), MOST_PIECES));
+        runs.iter().map(report).collect()
     }
-}
-
-fn analyzed(path: &Path) -> Result<Analyzed> {
-    let reader = Reader::open(path)?;
-    let loaded = Loaded::of(path, &reader)?;
-    let mut by_kind: BTreeMap<(u32, CacheState), Vec<(RunId, Report)>> = BTreeMap::new();
-    for run in reader.cpu_runs()? {
-        let Some((row, _)) = loaded.runs.iter().find(|(row, _)| row.id == run && row.accepted) else { continue };
-        // One that told what a start needs was made in a state of its own.
-        if !loaded.asked.states.is_empty() && !loaded.asked.states.contains(&row.state) {
-            continue;
-        }
-        let Some(trace) = reader.cpu(run)? else { continue };
-        let report = analyze(&trace, MOST_PIECES);
-        by_kind.entry((row.variant, row.state)).or_default().push((run, report));
-    }
-    if by_kind.is_empty() {
-        return Err(Error::on(Exit::Data, "it was not taken down where the time went in", path)
-            .hint("thaw why -- PROGRAM, or thaw record --why -- PROGRAM"));
-    }
-    Ok(Analyzed { reader, loaded, by_kind })
-}
-
-/// Why the starts of a recording take another time than those of one before: of each state that both have. Programs
-/// are the same by their names; if both recordings have one each, it is that.
-///
-/// # Errors
-/// No recording; data: nothing of that was taken down, or the recordings have no program and state in common.
-pub fn compared(before: &Path, after: &Path) -> Result<WhyDifferenceDocument> {
-    let (old, new) = (analyzed(before)?, analyzed(after)?);
-    let is_single = old.programs() == 1 && new.programs() == 1;
-    let mut starts = Vec::new();
-    for ((variant, state), runs) in &new.by_kind {
-        let is_same =
-            |(other, of): &(u32, CacheState)| of == state && (is_single || old.name(*other) == new.name(*variant));
-        let Some((_, old_runs)) = old.by_kind.iter().find(|(kind, _)| is_same(kind)) else { continue };
-        let split = |runs: &[(RunId, Report)]| runs.iter().cloned().unzip::<_, _, Vec<_>, Vec<_>>();
-        let ((before_runs, before), (after_runs, after)) = (split(old_runs), split(runs));
-        if let Some(difference) = differ(&before, &after) {
-            let (variant_name, state) = (new.name(*variant), *state);
-            starts.push(StartsDiffer { variant_name, state, before_runs, after_runs, difference });
-        }
-    }
-    if starts.is_empty() {
-        return Err(Error::on(Exit::Data, "no program was started in the same state in", after)
-            .because(format!("and in {}, while its time was taken down", shown(before)))
-            .hint("record both with the same --state"));
-    }
-    let (before, after) = (old.loaded.source, new.loaded.source);
-    let next = vec![Next {
-        command: command_line(&[
-            "thaw".into(),
-            "compare".into(),
-            before.file.clone().into(),
-            after.file.clone().into(),
-        ]),
-        why: "says by how much the timed starts differ".to_owned(),
-    }];
-    Ok(WhyDifferenceDocument { schema: "thaw.why-difference/1", before, after, starts, next })
 }
 
 /// What a recording says of where the time went.
@@ -182,26 +119,29 @@ pub fn compared(before: &Path, after: &Path) -> Result<WhyDifferenceDocument> {
 /// # Errors
 /// No recording; data: nothing of that was taken down.
 pub fn read(path: &Path) -> Result<WhyDocument> {
-    let Analyzed { reader, loaded, by_kind } = analyzed(path)?;
-    let name = |variant: u32| loaded.names.get(variant as usize).cloned().unwrap_or_default();
-    let variant_of = |run: RunId| loaded.runs.iter().find(|(row, _)| row.id == run).map(|(row, _)| name(row.variant));
-    let loader = loader::shares(&reader, variant_of)?;
-    let of = |((variant, state), runs)| start(&reader, name(variant), state, runs);
-    let mut starts: Vec<Start> = by_kind.into_iter().map(of).collect::<Result<_>>()?;
+    let traced = Traced::with_runs(path)?;
+    let (reader, loaded) = (&traced.reader, &traced.loaded);
+    let row_of = |run: RunId| loaded.runs.iter().find(|(row, _)| row.id == run).map(|(row, _)| row);
+    let loader = loader::shares(reader, |run| row_of(run).map(|row| traced.name(row.variant)))?;
+    let of = |((variant, state), runs): (&(u32, CacheState), &Vec<RunId>)| {
+        let runs = runs.iter().copied().zip(traced.reports(runs)?).collect();
+        start(reader, traced.name(*variant), *state, runs)
+    };
+    let mut starts: Vec<Start> = traced.runs.iter().map(of).collect::<Result<_>>()?;
     let file = loaded.source.file.clone();
     for start in &mut starts {
         start.helps = helps::helps(start, &loader, &file);
     }
     Ok(WhyDocument {
         schema: "thaw.why/1",
-        warnings: starts.iter().flat_map(doubts).chain(loader::failures(&reader)?).collect(),
+        warnings: starts.iter().flat_map(doubts_of_start).chain(loader::failures(reader)?).collect(),
         starts,
         loader,
         next: vec![Next {
             command: command_line(&["thaw".into(), "report".into(), file.into()]),
             why: "shows the timed starts, and what they read".to_owned(),
         }],
-        recording: loaded.source,
+        recording: traced.loaded.source,
     })
 }
 
@@ -228,19 +168,22 @@ fn start(reader: &Reader, variant_name: String, state: CacheState, mut runs: Vec
     })
 }
 
-/// What is to be said of it.
-fn doubts(start: &Start) -> Vec<Warning> {
-    let mut warnings = Vec::new();
-    let run = start.run.0;
-    for (lost, text) in [
-        (start.report.lost, "records of where threads were, lost: functions are known by fewer samples"),
-        (start.report.lost_switches, "changes of CPUs, missing: who ran and who waited then is not known"),
-    ] {
-        if lost > 0 {
-            warnings.push(Warning::new(WarningKind::LostRecords, format!("run {run}: {lost} {text}")));
-        }
-    }
-    let cannot = start.report.cannot.iter();
-    warnings.extend(cannot.map(|what| Warning::new(WarningKind::Note, format!("not known: {what}")).run(start.run)));
-    warnings
+/// What is to be said of a start that is shown.
+fn doubts_of_start(start: &Start) -> Vec<Warning> {
+    let warnings = doubts(&format!("run {}", start.run.0), std::slice::from_ref(&start.report));
+    warnings.into_iter().map(|warning| warning.run(start.run)).collect()
+}
+
+/// What makes it less certain whose time these starts are; `of` says which they are.
+fn doubts(of: &str, starts: &[Report]) -> Vec<Warning> {
+    let sum = |lost: fn(&Report) -> u64| starts.iter().map(lost).sum::<u64>();
+    let lost = [
+        (sum(|start| start.lost), "records of where threads were, lost: functions are known by fewer samples"),
+        (sum(|start| start.lost_switches), "changes of CPUs, missing: who ran and who waited then is not known"),
+    ];
+    let lost = lost.into_iter().filter(|(lost, _)| *lost > 0);
+    let lost = lost.map(|(lost, text)| Warning::new(WarningKind::LostRecords, format!("{of}: {lost} {text}")));
+    let cannot: BTreeSet<&String> = starts.iter().flat_map(|start| &start.cannot).collect();
+    let cannot = cannot.into_iter().map(|what| Warning::new(WarningKind::Note, format!("{of}: not known: {what}")));
+    lost.chain(cannot).collect()
 }

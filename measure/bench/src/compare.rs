@@ -31,8 +31,7 @@ pub fn compare(before: &Input, after: &Input) -> Comparison {
     if pairs.is_empty() {
         warnings.push(nothing_in_common(&old, &new));
     }
-    warnings.extend(read_ahead(&changed));
-    warnings.extend(other_machine(&changed));
+    warnings.extend(unlike_machines(&changed));
     warnings.extend(doubts(Some("before"), before));
     warnings.extend(doubts(Some("after"), after));
     Comparison {
@@ -42,6 +41,15 @@ pub fn compare(before: &Input, after: &Input) -> Comparison {
         changed,
         warnings,
     }
+}
+
+/// What is to be said of machines that differ.
+pub fn unlike_machine(before: &Input, after: &Input) -> Vec<Warning> {
+    unlike_machines(&changed(before.facts, after.facts))
+}
+
+fn unlike_machines(changed: &[ChangedFact]) -> Vec<Warning> {
+    read_ahead(changed).into_iter().chain(other_machine(changed)).collect()
 }
 
 /// What differs between two variants of one recording, by their names. `None`: it lacks one of them.

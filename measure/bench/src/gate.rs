@@ -434,7 +434,7 @@ fn judge<'a>(
 }
 
 /// Series that both sides have.
-pub(crate) fn matching<'a>(before: &'a Baseline, after: &'a Baseline) -> Vec<(&'a Series, &'a Series)> {
+pub fn matching<'a>(before: &'a Baseline, after: &'a Baseline) -> Vec<(&'a Series, &'a Series)> {
     let names = |side: &Baseline| {
         side.series.iter().map(|series| (series.variant, series.variant_name.clone())).collect::<BTreeSet<_>>()
     };

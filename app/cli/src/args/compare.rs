@@ -147,7 +147,8 @@ Is one recording faster than another?
 
 For each cache state: both medians with their 95 % intervals, the ratio with its interval, and the probability of such \
 a difference by chance. Then the difference of differences: what the change did to the part of the start that is spent \
-on the disk. Warns where the two machines, disks or read-aheads differ.";
+on the disk. Warns where the two machines, disks or read-aheads differ. Where both were recorded with --why, it says \
+whose the additional time is: initialisers, locks, other programs (docs/why.md).";
 
 const COMPARE_EXAMPLES: &str = "\
 Examples:
@@ -162,7 +163,8 @@ Two one-sided tests for each figure of each state: does it lie above its limit, 
 (exit code 1) if a figure lies above: by chance once in twenty at most, over all states and metrics together. It \
 passes if all lie below. Else it is undecided, which is exit code 1 too, unless --undecided says otherwise. Recordings \
 of different programs, made in different ways or on different machines, are refused (exit code 2) unless --allow names \
-the difference. The tests and how often they are wrong: docs/statistics.md.";
+the difference. The tests and how often they are wrong: docs/statistics.md. If the time of a start fails, it says \
+whose the additional time is, where both were recorded with --why (docs/why.md).";
 
 const GATE_EXAMPLES: &str = "\
 Examples:

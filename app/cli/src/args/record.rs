@@ -58,6 +58,9 @@ pub enum Cpu {
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, override_usage = USAGE)]
 pub struct RecordArgs {
+    /// The verb that was typed: others than `record` take its arguments, too.
+    #[arg(skip = "record")]
+    pub verb: &'static str,
     /// The program and its arguments
     #[arg(last = true, value_name = "PROGRAM ARGS", value_hint = ValueHint::CommandWithArguments)]
     pub command: Vec<OsString>,

@@ -3,13 +3,16 @@
 use super::table::{Align, Table};
 use super::{Page, errors, harmless, units};
 use bench::report::{Comparison, StateComparison};
+use model::Warning;
+use work::compare::CompareDocument;
 
 /// A ratio whose interval contains 1 and stays this close to it is called no difference.
 const CLOSE: f64 = 0.1;
 
 /// The comparison of two recordings.
-pub fn comparison(comparison: &Comparison, width: usize) -> Page {
+pub fn page(document: &CompareDocument, width: usize) -> Page {
     let mut page = Page::new(width);
+    let (comparison, why) = (&document.comparison, document.why.as_ref());
     for state in &comparison.states {
         page.paragraph(&sentence(state));
     }
@@ -51,10 +54,15 @@ pub fn comparison(comparison: &Comparison, width: usize) -> Page {
             ));
         }
     }
+    if let Some(why) = why {
+        super::why::explained(&mut page, why);
+    }
     changed(&mut page, comparison);
-    if !comparison.warnings.is_empty() {
+    let doubts = why.map_or(&[][..], |why| &why.warnings);
+    let warnings: Vec<Warning> = comparison.warnings.iter().chain(doubts).cloned().collect();
+    if !warnings.is_empty() {
         page.gap();
-        errors::warnings(&mut page, &comparison.warnings);
+        errors::warnings(&mut page, &warnings);
     }
     page
 }

@@ -1,7 +1,7 @@
 //! `thaw gate` as text and as Markdown.
 
 use super::compare::markdown_cell;
-use super::{GREEN, Page, RED, RESET, YELLOW, errors, harmless, units};
+use super::{GREEN, Page, RED, RESET, YELLOW, errors, harmless, units, why};
 use bench::gate::{Bound, FigureVerdict, Metric, Outcome};
 use work::gate::{GateDocument, Undecided};
 
@@ -27,8 +27,20 @@ pub fn page(document: &GateDocument, width: usize) -> Page {
     if document.looks > 1 {
         page.remark(&format!("{} looks while runs were added share the error of 5 %.", document.looks));
     }
-    errors::warnings(&mut page, &document.warnings);
+    let mut warnings = document.warnings.clone();
+    if let Some(explained) = &document.why {
+        why::explained(&mut page, explained);
+        page.gap();
+        warnings.extend(explained.warnings.iter().cloned());
+    }
+    errors::warnings(&mut page, &warnings);
     page
+}
+
+/// A figure in words, and why it fails where that is known.
+pub fn sentence(document: &GateDocument, figure: &FigureVerdict) -> String {
+    let why = document.why_of(figure).map(|starts| format!("; traced starts: {}", starts.difference.text));
+    figure.text.clone() + &why.unwrap_or_default()
 }
 
 fn meaning(undecided: Undecided) -> &'static str {
@@ -100,8 +112,14 @@ pub fn markdown(document: &GateDocument) -> String {
             }
         ));
     }
-    for warning in &document.warnings {
-        out.push_str(&format!("\n> {}\n", markdown_cell(&warning.text)));
+    let explained = document.verdict.figures.iter().filter(|figure| document.why_of(figure).is_some());
+    for figure in explained {
+        out.push_str(&format!("\n{}\n", markdown_cell(&sentence(document, figure))));
+    }
+    let (unknown, doubts) =
+        document.why.as_ref().map_or((None, &[][..]), |why| (why.unknown.as_ref(), &why.warnings[..]));
+    for text in document.warnings.iter().chain(doubts).map(|warning| &warning.text).chain(unknown) {
+        out.push_str(&format!("\n> {}\n", markdown_cell(text)));
     }
     out
 }

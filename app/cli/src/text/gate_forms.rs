@@ -1,6 +1,7 @@
 //! The gate's verdict for other programs: JUnit for CI servers, GitHub's annotations, and the figures for Bencher,
 //! github-action-benchmark and Perfherder. Where each form is described: docs/gates.md.
 
+use super::gate::sentence;
 use super::harmless;
 use bench::gate::{FigureVerdict, Metric, Outcome};
 use serde_json::{Value, json};
@@ -22,7 +23,7 @@ pub fn junit(document: &GateDocument) -> String {
     );
     for figure in figures {
         let (class, name) = (xml(&figure.variant_name), xml(&format!("{} {}", figure.state, figure.metric)));
-        let text = xml(&figure.text);
+        let text = xml(&sentence(document, figure));
         let inside = match figure.outcome {
             Outcome::Pass => format!("<system-out>{text}</system-out>"),
             Outcome::Fail => format!("<failure type=\"regression\" message=\"{text}\">{text}</failure>"),
@@ -48,7 +49,7 @@ pub fn annotations(document: &GateDocument) -> String {
         };
         let title = format!("{} {} {}", figure.variant_name, figure.state, figure.metric);
         let (file, title) = (property(&document.after), property(&harmless(&title)));
-        Some(format!("::{kind} file={file},title={title}::{}\n", message(&harmless(&figure.text))))
+        Some(format!("::{kind} file={file},title={title}::{}\n", message(&harmless(&sentence(document, figure)))))
     };
     document.verdict.figures.iter().filter_map(line).collect()
 }
@@ -70,7 +71,7 @@ pub fn github_benchmark(document: &GateDocument) -> Value {
             "name": format!("{}/{}", benchmark(figure), figure.metric),
             "unit": unit(&figure.metric).0,
             "value": value,
-            "extra": figure.text,
+            "extra": sentence(document, figure),
         })
     };
     known(document).map(entry).collect()

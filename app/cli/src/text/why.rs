@@ -4,7 +4,8 @@ use super::table::{Align, Table};
 use super::units::ns as time;
 use super::{Page, harmless, units, why_helps, why_loader};
 use cpu::{Changed, Confidence, OffPath, Shared};
-use work::why::{Start, StartsDiffer, WhyDifferenceDocument, WhyDocument};
+use work::why::difference::{Explained, StartsDiffer, WhyDifferenceDocument};
+use work::why::{Start, WhyDocument};
 
 /// So many threads that ran beside the way are shown.
 const MOST_BESIDE: usize = 6;
@@ -38,11 +39,50 @@ pub fn page(document: &WhyDocument, most: usize, width: usize) -> Page {
 /// Why starts take another time than before, with so many owners.
 pub fn difference(document: &WhyDifferenceDocument, most: usize, width: usize) -> Page {
     let mut page = Page::new(width);
-    for starts in &document.starts {
+    for starts in &document.why.starts {
+        page.gap();
         differ(&mut page, starts, most);
+        page.heading("By owner");
+        changed(&mut page, &starts.difference.owners, most);
     }
-    page.end(&[], &document.next);
+    page.end(&document.why.warnings, &document.next);
     page
+}
+
+/// So many causes are shown where the starts' times are what is asked for.
+const MOST_CAUSES: usize = 5;
+
+/// Why they take another time, in an answer that says by how much. Its warnings are the caller's to print.
+pub fn explained(page: &mut Page, why: &Explained) {
+    if !why.starts.is_empty() {
+        page.heading("Why, by traced starts");
+    }
+    for (place, starts) in why.starts.iter().enumerate() {
+        if place > 0 {
+            page.gap();
+        }
+        differ(page, starts, MOST_CAUSES);
+    }
+    if let Some(unknown) = &why.unknown {
+        page.gap();
+        page.remark(&sentence(unknown));
+    }
+}
+
+/// `Why the time differs is not known: ...`
+fn sentence(text: &str) -> String {
+    let mut letters = text.chars();
+    let first = letters.next().map(|first| first.to_uppercase().to_string()).unwrap_or_default();
+    format!("{first}{}.", harmless(letters.as_str()))
+}
+
+/// `app cold`, `old -> new cold`
+fn name(starts: &StartsDiffer) -> String {
+    let after = harmless(&starts.variant_name);
+    match starts.before_name == starts.variant_name {
+        true => format!("{after} {}", starts.state),
+        false => format!("{} -> {after} {}", harmless(&starts.before_name), starts.state),
+    }
 }
 
 /// A difference of times, with its sign.
@@ -51,26 +91,21 @@ fn signed(ns: i64) -> String {
 }
 
 fn differ(page: &mut Page, starts: &StartsDiffer, most: usize) {
-    page.gap();
     let difference = &starts.difference;
-    page.paragraph(&harmless(&difference.text));
+    page.paragraph(&format!("{}: {}", name(starts), harmless(&difference.text)));
     let interval = match (difference.low_ns, difference.high_ns) {
         (Some(low), Some(high)) => format!(", at 95 % between {} and {}", signed(low), signed(high)),
         _ => ", and how much starts differ by themselves is not known".to_owned(),
     };
     page.paragraph(&format!(
-        "{} ({}) was ready after {} in {} before, and is after {} in {} now{interval}.",
-        harmless(&starts.variant_name),
-        starts.state,
+        "It was ready after {} in {} before, and is after {} in {} now{interval}.",
         time(difference.before_ns),
         units::plural(starts.before_runs.len() as u64, "traced start", "traced starts"),
         time(difference.after_ns),
         units::plural(starts.after_runs.len() as u64, "traced start", "traced starts"),
     ));
-    for (title, rows) in [("By cause", &difference.causes), ("By owner", &difference.owners)] {
-        page.heading(title);
-        changed(page, rows, most);
-    }
+    page.heading("By cause");
+    changed(page, &difference.causes, most);
 }
 
 fn changed(page: &mut Page, rows: &[Changed], most: usize) {

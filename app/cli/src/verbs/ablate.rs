@@ -16,7 +16,8 @@ use work::progress::Tell;
 ///
 /// # Errors
 /// As `thaw record`; factors that fit nothing.
-pub fn run(args: AblateArgs, quiet: bool) -> Result<Exit> {
+pub fn run(mut args: AblateArgs, quiet: bool) -> Result<Exit> {
+    args.record.verb = "ablate";
     let existing = Existing::forced(args.record.force);
     if let Some(path) = &args.from {
         let how = Answer { json: args.record.json, html: args.html.as_deref(), existing };

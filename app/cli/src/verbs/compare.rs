@@ -18,7 +18,7 @@ pub fn run(args: &CompareArgs) -> Result<Exit> {
     if args.json {
         output::json(&document)?;
     } else {
-        output::page(&text::compare::comparison(&document.comparison, text::width::of_terminal()))?;
+        output::page(&text::compare::page(&document, text::width::of_terminal()))?;
     }
     Ok(Exit::Done)
 }

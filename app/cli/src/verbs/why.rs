@@ -25,7 +25,7 @@ pub fn run(args: WhyArgs, quiet: bool) -> Result<Exit> {
         Some(path) => (path, Exit::Done),
         None => {
             let wanted = args.record.export.clone();
-            let plan = plan::record(RecordArgs { why: true, ..args.record })?;
+            let plan = plan::record(RecordArgs { verb: "why", why: true, ..args.record })?;
             let path = plan.output.clone();
             let recorded = record::recorded(plan, &wanted, quiet)?;
             export::write(&recorded.document, &wanted, existing)?;
@@ -33,7 +33,7 @@ pub fn run(args: WhyArgs, quiet: bool) -> Result<Exit> {
         }
     };
     if let Some(before) = before {
-        let document = work::why::compared(&before, &path)?;
+        let document = work::why::difference::document(&before, &path)?;
         match json {
             true => output::json(&document)?,
             false => output::page(&text::why::difference(&document, most, text::width::of_terminal()))?,
