@@ -170,6 +170,8 @@ pub struct UserState {
     pub sp: u64,
     /// `rbp`
     pub bp: u64,
+    /// `rbx`: the loader's way from a first call to the function finds its frame by it.
+    pub bx: u64,
     /// Where in [`Raw::stacks`] the bytes from `sp` on are.
     pub stack: Range<usize>,
 }

@@ -21,6 +21,7 @@ pub(crate) struct Row {
     cfa: CfaRule<usize>,
     return_address: RegisterRule<usize>,
     bp: RegisterRule<usize>,
+    bx: RegisterRule<usize>,
     encoding: Encoding,
     /// The kernel made this frame for a signal: its caller was interrupted, and called nothing.
     pub(crate) is_signal: bool,
@@ -33,6 +34,8 @@ pub(crate) struct Registers {
     pub(crate) sp: u64,
     /// `None`: it was saved where we cannot look.
     pub(crate) bp: Option<u64>,
+    /// As `bp`.
+    pub(crate) bx: Option<u64>,
 }
 
 /// Where a row leads.
@@ -119,6 +122,7 @@ impl Row {
             return_address: rule(X86_64::RA),
             // What is not mentioned stays as it is.
             bp: row.register(X86_64::RBP).unwrap_or(RegisterRule::SameValue),
+            bx: row.register(X86_64::RBX).unwrap_or(RegisterRule::SameValue),
             encoding: function.cie().encoding(),
             is_signal: function.is_signal_trampoline(),
         })
@@ -137,9 +141,11 @@ impl Row {
             None => return Step::Unknown,
         };
         // In the middle of an epilogue tables may name a place that was popped: the register has its value already.
-        let popped = matches!(self.bp, RegisterRule::Offset(by) if cfa.wrapping_add_signed(by) < now.sp);
-        let bp = if popped { now.bp } else { at.register(&self.bp, cfa, now.bp) };
-        Step::To(Registers { ip, sp: cfa, bp })
+        let kept = |rule: &RegisterRule<usize>, now_has| match rule {
+            RegisterRule::Offset(by) if cfa.wrapping_add_signed(*by) < now.sp => now_has,
+            rule => at.register(rule, cfa, now_has),
+        };
+        Step::To(Registers { ip, sp: cfa, bp: kept(&self.bp, now.bp), bx: kept(&self.bx, now.bx) })
     }
 }
 
@@ -157,6 +163,7 @@ impl Looking<'_> {
             X86_64::RA => Some(self.now.ip),
             X86_64::RSP => Some(self.now.sp),
             X86_64::RBP => self.now.bp,
+            X86_64::RBX => self.now.bx,
             _ => None,
         }
     }

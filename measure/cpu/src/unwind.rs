@@ -119,7 +119,7 @@ impl Unwinder {
             Some(u64::from_le_bytes(bytes.try_into().ok()?))
         };
         let mut place = Place { address: state.ip, exact: true };
-        let mut now = Registers { ip: state.ip, sp: state.sp, bp: Some(state.bp) };
+        let mut now = Registers { ip: state.ip, sp: state.sp, bp: Some(state.bp), bx: Some(state.bx) };
         let mut walked = Walked { places: vec![place], whole: false };
         loop {
             let (step, is_signal) = self.step(pid, place, now, &read);
@@ -211,11 +211,11 @@ fn unmap(code: &mut Code, start: u64, end: u64) {
 /// register lead anywhere. In an object with a table, what is not in it keeps nothing on the stack: stubs, entry
 /// points.
 fn without_row(code: &Code, at: Place, has_table: bool, now: Registers, read: &dyn Fn(u64) -> Option<u64>) -> Step {
-    let caller = |sp: u64, ip: Option<u64>, bp: Option<u64>| {
+    let caller = |sp: u64, ip: Option<u64>, bp: Option<u64>, bx: Option<u64>| {
         let ip = ip.filter(|ip| mapping(code, ip.wrapping_sub(1)).is_some())?;
-        Some(Step::To(Registers { ip, sp, bp }))
+        Some(Step::To(Registers { ip, sp, bp, bx }))
     };
-    let just_called = || caller(now.sp.wrapping_add(8), read(now.sp).filter(|_| at.exact), now.bp);
+    let just_called = || caller(now.sp.wrapping_add(8), read(now.sp).filter(|_| at.exact), now.bp, now.bx);
     if let Some(step) = just_called().filter(|_| has_table) {
         return step;
     }
@@ -224,6 +224,6 @@ fn without_row(code: &Code, at: Place, has_table: bool, now: Registers, read: &d
     if bp == 0 && !at.exact {
         return Step::Outermost;
     }
-    let by_pointer = || caller(bp.wrapping_add(16), read(bp.wrapping_add(8)), read(bp));
+    let by_pointer = || caller(bp.wrapping_add(16), read(bp.wrapping_add(8)), read(bp), None);
     Some(()).filter(|()| bp >= now.sp).and_then(|()| by_pointer()).or_else(just_called).unwrap_or(Step::Unknown)
 }

@@ -72,7 +72,7 @@ fn an_expression_without_end_ends() {
     let plt = bias + image.section(".plt").unwrap().address + 16;
     let back = bias + image.section(".text").unwrap().address + 0x40;
     let stack: Vec<u8> = [back, 3, 4].iter().flat_map(|word: &u64| word.to_le_bytes()).collect();
-    let state = UserState { ip: plt, sp: 0x7fff_0000, bp: 0, stack: 0..stack.len() };
+    let state = UserState { ip: plt, sp: 0x7fff_0000, bp: 0, bx: 0, stack: 0..stack.len() };
     let mut places = Vec::new();
     // DW_OP_skip to itself; DW_OP_dup and back; DW_OP_deref of what is not on the stack; a CFA of 1.
     for code in [&known[2..], &[0x2f, 0xfd, 0xff], &[0x12, 0x2f, 0xfc, 0xff], &[0x31, 0x06, 0x96], &[0x31, 0x2f, 7, 0]]
@@ -133,7 +133,7 @@ proptest! {
             let at = at.index(stack.len());
             stack[at] = byte;
         }
-        let state = UserState { ip, sp, bp, stack: 0..stack.len() };
+        let state = UserState { ip, sp, bp, bx: bp, stack: 0..stack.len() };
         let found = deep.walked(&deep.bytes, &state, &stack);
         prop_assert!(found >= 1 && found <= stack.len() + 1);
     }

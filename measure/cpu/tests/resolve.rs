@@ -270,7 +270,7 @@ fn a_recording_that_makes_no_sense_is_resolved_too() {
         switches: vec![switch(9, (0, ""), 0xffff, (0, "")), switch(1, (3, "x"), 0, (0, ""))],
         wakes: vec![wake(9, 0, Context::Thread, 0, true)],
         samples: vec![RawSample {
-            user: Some(UserState { ip: 0, sp: u64::MAX, bp: 1, stack: 5..10_000 }),
+            user: Some(UserState { ip: 0, sp: u64::MAX, bp: 1, bx: 1, stack: 5..10_000 }),
             ..sample(9, 100, Tick::Leaves, &[0, u64::MAX], None)
         }],
         ..Raw::default()

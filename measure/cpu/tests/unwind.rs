@@ -202,10 +202,25 @@ fn an_entry_of_the_plt_has_pushed_something_or_not() {
         let mut stack = vec![1_u64; pushed];
         stack.extend([back, 3, 4]);
         let stack: Vec<u8> = stack.iter().flat_map(|word| word.to_le_bytes()).collect();
-        let state = UserState { ip: bias + plt + inside, sp: 0x7fff_0000, bp: 0, stack: 0..stack.len() };
+        let state = UserState { ip: bias + plt + inside, sp: 0x7fff_0000, bp: 0, bx: 0, stack: 0..stack.len() };
         let walked = unwinder.unwind(7, &state, &stack);
         assert_eq!(walked.places[1], Place { address: back, exact: false }, "{inside}");
     }
+}
+
+/// The loader saves all registers then, on a stack that it aligns, and finds its frame by `rbx`.
+#[test]
+fn what_the_loader_does_at_a_first_call_leads_back_to_the_caller() {
+    let home = home();
+    let chosen = ["cc", "-O2", "-fomit-frame-pointer", "-shared", "-fPIC"];
+    let Some(library) = built(&chosen, "chosen.c", home.path()) else { return };
+    let library_path = library.to_str().unwrap();
+    let calls = [&C[..], &["-Wl,-z,lazy,--no-as-needed", library_path]].concat();
+    let Some(program) = built(&calls, "calls.c", home.path()) else { return };
+    let Some(stopped) = stopped(&program, &[]) else { return };
+    let expected = ["innermost", "choose", "caller", "main", "_start"];
+    assert_eq!(functions_in(&stopped.trace(), &[&program, &library]), expected);
+    assert!(walk(&stopped, &stopped.stack).0.whole);
 }
 
 #[test]

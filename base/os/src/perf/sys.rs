@@ -73,12 +73,12 @@ pub(super) struct Attr {
 const ATTR_SIZE: u32 = 112;
 const _: () = assert!(size_of::<Attr>() == ATTR_SIZE as usize);
 
-/// Registers of the program in a sample, in the order of their bits: frame pointer, stack pointer, where it is
-/// (`asm/perf_regs.h`).
+/// Registers of the program in a sample, in the order of their bits: one that functions keep for their callers, frame
+/// pointer, stack pointer, where it is (`asm/perf_regs.h`).
 #[cfg(target_arch = "x86_64")]
-pub(super) const REGS_USER: u64 = 1 << 6 | 1 << 7 | 1 << 8;
+pub(super) const REGS_USER: u64 = 1 << 1 | 1 << 6 | 1 << 7 | 1 << 8;
 #[cfg(target_arch = "aarch64")]
-pub(super) const REGS_USER: u64 = 1 << 29 | 1 << 31 | 1 << 32;
+pub(super) const REGS_USER: u64 = 1 << 19 | 1 << 29 | 1 << 31 | 1 << 32;
 
 const FLAG_FD_CLOEXEC: u64 = 1 << 3;
 

@@ -208,7 +208,7 @@ impl Decoder {
         let user = sample.user.map(|user| {
             let start = self.raw.stacks.len();
             self.raw.stacks.extend_from_slice(user.stack);
-            UserState { ip: user.ip, sp: user.sp, bp: user.bp, stack: start..self.raw.stacks.len() }
+            UserState { ip: user.ip, sp: user.sp, bp: user.bp, bx: user.bx, stack: start..self.raw.stacks.len() }
         });
         let (stamp, kernel) = (sample.stamp, sample.kernel.clone());
         self.raw.samples.push(RawSample { at, pid: stamp.pid, tid: stamp.tid, cpu: stamp.cpu, tick, kernel, user });

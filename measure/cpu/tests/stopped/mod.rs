@@ -62,7 +62,8 @@ pub fn stopped(program: &Path, arguments: &[&Path]) -> Option<Stopped> {
         let mut stack = vec![0; STACK];
         let len = os::ptrace::Memory::of(pid).unwrap().read_mapped(registers.rsp, &mut stack);
         stack.truncate(len);
-        Some((UserState { ip: registers.rip, sp: registers.rsp, bp: registers.rbp, stack: 0..len }, stack))
+        let (ip, sp, bp, bx) = (registers.rip, registers.rsp, registers.rbp, registers.rbx);
+        Some((UserState { ip, sp, bp, bx, stack: 0..len }, stack))
     });
     let mut stopped = Stopped { pid, mappings: mappings(pid), state: UserState::default(), stack: Vec::new(), child };
     let Some((state, stack)) = seen else {

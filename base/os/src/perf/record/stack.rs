@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! | header | identifier u64 | pid tid | time u64 | stream u64 | cpu, 0 | n u64, n addresses | len u32, raw, padding |
-//! | abi u64 | bp, sp, ip unless abi is 0 | size u64 | size bytes of stack, how many are true u64 unless size is 0 |
+//! | abi u64 | bx, bp, sp, ip unless abi is 0 | size u64 | size bytes of stack, how many are true u64 unless size is 0 |
 //! ```
 //!
 //! This is so because all events of these rings are opened with [`SAMPLE_TYPE`].
@@ -52,6 +52,8 @@ pub struct UserRegisters<'a> {
     pub sp: u64,
     /// The frame pointer: `rbp`.
     pub bp: u64,
+    /// `rbx`, which functions keep for their callers: those that align their stack may find their frame by it.
+    pub bx: u64,
     /// The bytes from `sp` on, as far as they were wanted and could be read.
     pub stack: &'a [u8],
 }
@@ -84,7 +86,7 @@ fn sample(record: &[u8]) -> Option<StackSample<'_>> {
     body.take((len + 4).next_multiple_of(8) - (len + 4))?;
     let registers = match body.u64()? {
         0 => None,
-        abi => Some((abi, body.u64()?, body.u64()?, body.u64()?)),
+        abi => Some((abi, [body.u64()?, body.u64()?, body.u64()?, body.u64()?])),
     };
     let stack = match usize::try_from(body.u64()?).ok()? {
         0 => &[][..],
@@ -93,7 +95,8 @@ fn sample(record: &[u8]) -> Option<StackSample<'_>> {
             &stack[..usize::try_from(body.u64()?).ok()?.min(size)]
         }
     };
-    let user = registers.filter(|(abi, ..)| *abi == ABI_64).map(|(_, bp, sp, ip)| UserRegisters { ip, sp, bp, stack });
+    let user = registers.filter(|(abi, _)| *abi == ABI_64);
+    let user = user.map(|(_, [bx, bp, sp, ip])| UserRegisters { ip, sp, bp, bx, stack });
     Some(StackSample { stamp: Stamp { time_ns, pid, tid, cpu }, event, stream, kernel, raw, user })
 }
 
@@ -159,8 +162,8 @@ mod tests {
         body.extend(abi.to_ne_bytes());
         let stack = sample.user.map_or(&[][..], |user| user.stack);
         if abi != 0 {
-            let user = sample.user.unwrap_or(UserRegisters { ip: 1, sp: 2, bp: 3, stack });
-            body.extend([user.bp, user.sp, user.ip].iter().flat_map(|word| word.to_ne_bytes()));
+            let user = sample.user.unwrap_or(UserRegisters { ip: 1, sp: 2, bp: 3, bx: 4, stack });
+            body.extend([user.bx, user.bp, user.sp, user.ip].iter().flat_map(|word| word.to_ne_bytes()));
         }
         body.extend((room as u64).to_ne_bytes());
         if room > 0 {
@@ -184,7 +187,7 @@ mod tests {
     #[test]
     fn registers_stack_and_kernel_come_back_and_what_is_not_true_of_the_stack_does_not() {
         let stack = [1, 2, 3, 4, 5, 6, 7, 8];
-        let user = Some(UserRegisters { ip: 0x5555, sp: 0x7ffe, bp: 0x7fff, stack: &stack });
+        let user = Some(UserRegisters { ip: 0x5555, sp: 0x7ffe, bp: 0x7fff, bx: 0x33, stack: &stack });
         let whole = StackSample { user, ..waking(1, 2, b"rawfield") };
         assert_eq!(parse(&bytes(&whole, 2, 64)).collect::<Vec<_>>(), [Some(whole.clone())]);
         let (kernel_thread, other) = (waking(1, 2, b"rawf"), StackSample { user: None, ..whole.clone() });
@@ -224,9 +227,9 @@ mod tests {
             raw in proptest::collection::vec(any::<u8>(), 0..100),
             stack in proptest::collection::vec(any::<u8>(), 0..100),
             more in 0usize..100,
-            words in any::<[u64; 5]>(),
+            words in any::<[u64; 6]>(),
         ) {
-            let user = Some(UserRegisters { ip: words[0], sp: words[1], bp: words[2], stack: &stack });
+            let user = Some(UserRegisters { ip: words[0], sp: words[1], bp: words[2], bx: words[5], stack: &stack });
             let of = |&time_ns: &u64| StackSample {
                 stamp: Stamp { time_ns, pid: 7, tid: 8, cpu: 1 },
                 event: words[3], stream: words[4], kernel: kernel.clone(), raw: &raw, user,
