@@ -30,7 +30,8 @@ pub struct Raw {
     pub lost: u64,
     /// Records that were lost, or that the kernel does not tell, of who ran where and who woke whom.
     pub lost_switches: u64,
-    /// CPU time that taking down cost, as far as it is known: the threads of the recorder.
+    /// CPU time that the threads of the recorder had until it was stopped. What the kernel does to take down is done in
+    /// the name of whom it takes down, and not known apart.
     pub own: Nanos,
     /// What cannot be known, one sentence each.
     pub cannot: Vec<String>,
