@@ -24,7 +24,7 @@ pub struct Raw {
     pub samples: Vec<RawSample>,
     /// Pieces of stacks of threads, one behind the other; [`UserState::stack`] points into them.
     pub stacks: Vec<u8>,
-    /// So far apart are the ticks of the clock of one thread.
+    /// So far apart are the ticks of a clock, of a CPU or of one thread: for so much CPU time a sample stands.
     pub tick: Nanos,
     /// Records that were lost of what threads were at and of what became of them: a function may be missing, no moment.
     pub lost: u64,
@@ -135,7 +135,7 @@ pub enum Context {
 /// Why a sample was taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tick {
-    /// The clock of the thread's CPU time ticked.
+    /// The clock of the CPU, or of the thread's CPU time, ticked.
     Clock,
     /// The thread leaves its CPU.
     Leaves,

@@ -39,7 +39,7 @@ const NOT_SOFT: &str = "!(common_flags & 16)";
 /// How a start is taken down.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// So much CPU time of a thread is between two ticks of its clock; at least 50 us. Each start has one that differs
+    /// So much CPU time is between two ticks of a clock; at least 50 us. Each start has one that differs
     /// by up to 3 % ([`Raw::tick`]). Default 1 ms.
     pub period: Nanos,
     /// So much of the stack is taken when the clock ticks. Default 16 KiB.

@@ -34,8 +34,9 @@ pub struct StackEvent {
     pub kernel: bool,
     /// A kernel-side filter of a [`Moment::Point`] (`"common_flags & 16"`), if any.
     pub filter: Option<&'static str>,
-    /// Whose. What is taken of a tree costs when each of its threads begins and ends, for each CPU about 5 us (a clock)
-    /// to 10 us (a tracepoint); of everybody it does not, but strangers are taken, too.
+    /// Whose. An event of a tree costs at the beginning and end of each of its threads, 5 us (a clock) to 20 us (a
+    /// tracepoint) for each CPU, and a clock also where a thread leaves a CPU. One of everybody costs nothing there, but
+    /// strangers are taken, too.
     pub scope: Scope,
 }
 
