@@ -1,4 +1,4 @@
-//! A program for the kernel (BPF) that lets an event pass while a process of a control group runs, and at no other time.
+//! A program for the kernel (BPF) that lets an event pass only while a process of a control group runs.
 //!
 //! Events of a CPU cost a program nothing when its threads begin, end, or leave the CPU; those that its threads inherit
 //! do. With this filter the former tell as little of strangers as the latter.

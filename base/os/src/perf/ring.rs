@@ -22,8 +22,8 @@ const HEAD: usize = 0x400;
 /// Where `data_tail` is in the first page.
 const TAIL: usize = 0x408;
 
-/// When so much waits in a ring of this size, it is worth reading: rarely enough not to disturb, early enough that three
-/// quarters are left for the burst.
+/// When so much waits in a ring of this size, it is worth reading: rarely enough not to disturb, early enough that
+/// three quarters are left for the burst.
 pub(super) const fn watermark(size: usize) -> usize {
     size / 4
 }

@@ -35,8 +35,8 @@ pub struct StackEvent {
     /// A kernel-side filter of a [`Moment::Point`] (`"common_flags & 16"`), if any.
     pub filter: Option<&'static str>,
     /// Whose. An event of a tree costs at the beginning and end of each of its threads, 5 us (a clock) to 20 us (a
-    /// tracepoint) for each CPU, and a clock also where a thread leaves a CPU. One of everybody costs nothing there, but
-    /// strangers are taken, too.
+    /// tracepoint) for each CPU, and a clock also where a thread leaves a CPU. One of everybody costs nothing there,
+    /// but strangers are taken, too.
     pub scope: Scope,
 }
 
