@@ -216,7 +216,7 @@ fn is_seen_as_often_as_it_ticks(raw: &Raw, program: &Path, by_cpu: bool) {
     assert!(callers.count() * 10 > inside.len() * 9, "the frame pointer leads to main");
     let own = raw.mappings.iter().find(|mapping| mapping.path.ends_with("a") && mapping.pid == raw.root).unwrap();
     assert!(own.addresses.contains(&spin.start) && own.ino > 0);
-    assert!(raw.own > Nanos(0) && cannot(&raw).is_empty());
+    assert!(raw.own > Nanos(0) && cannot(raw).is_empty());
     let asked = Options::default().period.0;
     assert!((asked * 97 / 100..=asked * 103 / 100).contains(&raw.tick.0));
 }
