@@ -3,6 +3,8 @@
 overhead.py run CSV ROUNDS STATE PROGRAM TAKE TIMED WORK -- COMMAND...: adds a row for each start.
 overhead.py sum CSV: medians of wall and CPU time of the program, and of what it is more than bare in the same round,
 with the interval of the median by order statistics (95 % at least).
+overhead.py parts CSV: of starts of parts.c, CPU time by tick, leave and thread, with that interval.
+METHODS: only these. BEFORE: an older build of TAKE, to compare with. OPTIONS: of both.
 """
 
 import csv
@@ -16,7 +18,10 @@ import sys
 
 
 def methods(take, work):
-    found = {"bare": [], "thaw why": [take, "--"]}
+    options = os.environ.get("OPTIONS", "").split()
+    found = {"bare": [], "thaw why": [take, *options, "--"]}
+    if "BEFORE" in os.environ:
+        found["before"] = [os.environ["BEFORE"], *options, "--"]
     if shutil.which("perf"):
         data = os.path.join(work, "perf.data")
         found["perf record"] = ["perf", "record", "-q", "-F", "1000", "--call-graph", "dwarf", "-o", data, "--"]
@@ -24,7 +29,8 @@ def methods(take, work):
         found["strace -c -f"] = ["strace", "-c", "-f", "-o", os.path.join(work, "strace.txt")]
     if shutil.which("samply"):
         found["samply"] = ["samply", "record", "-s", "-o", os.path.join(work, "samply.json"), "--"]
-    return found
+    only = os.environ.get("METHODS")
+    return {name: words for name, words in found.items() if not only or name in only.split(",")}
 
 
 def once(words, timed, work, state, command):
@@ -90,8 +96,26 @@ def added_up(path):
             print(line)
 
 
+def by_part(path):
+    """Parts are named by what is counted and how often; ticks by their period in microseconds."""
+    with open(path, newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    for program in dict.fromkeys(row["program"] for row in rows):
+        what, count = program.split()
+        cpu = {(row["round"], row["method"]): float(row["cpu_s"]) for row in rows if row["program"] == program}
+        rounds = sorted({number for number, _ in cpu})
+        for method in sorted({method for _, method in cpu} - {"bare"}):
+            ticks = [cpu[number, method] * 1e6 / int(count) for number in rounds]
+            times = ticks if what == "ticks" else [int(count)] * len(rounds)
+            more = [cpu[number, method] - cpu[number, "bare"] for number in rounds]
+            each = interval([more * 1e6 / times for more, times in zip(more, times, strict=True)])
+            print("  {:<10} {:<8} {:+.1f} us [{:+.1f}, {:+.1f}] of CPU each".format(method, what, *each))
+
+
 if sys.argv[1] == "sum":
     added_up(sys.argv[2])
+elif sys.argv[1] == "parts":
+    by_part(sys.argv[2])
 else:
     path, rounds, state, program, take, timed, work = sys.argv[2:9]
     run(path, int(rounds), state, program, take, timed, work, sys.argv[10:])

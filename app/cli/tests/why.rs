@@ -134,6 +134,7 @@ impl Start {
             at = step["to_ns"].as_u64().unwrap();
         }
         assert_eq!(at, ready);
+        assert!(self.report["own_ns"].as_u64().unwrap() > 0, "thaw's own threads read nothing");
         // What the kernel did not tell may be anything.
         if self.report["lost_switches"] == 0 {
             assert!(self.report["explained_share"].as_f64().unwrap() >= 0.97, "{}", self.report["unexplained"]);

@@ -34,6 +34,8 @@ pub struct Trace {
     pub lost: u64,
     /// Records that were lost, or that the kernel does not tell, of who ran where and who woke whom.
     pub lost_switches: u64,
+    /// CPU time that thaw's threads had meanwhile, which read what the kernel took down.
+    pub own: Nanos,
     /// What cannot be known, one sentence each.
     pub cannot: Vec<String>,
 }

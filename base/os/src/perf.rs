@@ -10,12 +10,14 @@
 
 mod counter;
 mod drain;
+mod group;
 mod record;
 mod ring;
 mod stacks;
 mod sys;
 
 pub use counter::{Count, Counter};
+pub use group::GroupFilter;
 pub use record::stack::{StackSample, UserRegisters};
 pub use record::{Body, Record, RecordReader, Stamp, parse};
 pub use stacks::{Moment, StackEvent};
@@ -29,7 +31,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-/// Whose hits of a tracepoint are logged.
+/// Whose hits are logged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Scope {
     /// The process and all that it starts.
@@ -59,7 +61,7 @@ pub enum Mappings {
 }
 
 /// What is sampled, and how large the buffers are.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct SamplerOptions {
     /// The tracepoints whose hits are sampled.
     pub points: Vec<Point>,
@@ -70,6 +72,8 @@ pub struct SamplerOptions {
     pub mappings: Mappings,
     /// At what moments registers and stacks of the tree are taken. Default: never.
     pub stacks: Vec<StackEvent>,
+    /// Whose clocks and leaves are taken where these are of [`Scope::System`]. Default: everybody's.
+    pub group: Option<Arc<GroupFilter>>,
     /// Data of the ring of each CPU for these, rounded up too. Default 16 MiB: 4000 samples with 4 KiB of stack.
     pub stack_ring: Bytes,
 }
@@ -81,6 +85,7 @@ impl Default for SamplerOptions {
             ring: Bytes(4 << 20),
             mappings: Mappings::All,
             stacks: Vec::new(),
+            group: None,
             stack_ring: Bytes(16 << 20),
         }
     }
@@ -106,7 +111,7 @@ pub struct Log {
     pub lost: u64,
     /// Sum of the lengths.
     pub bytes: Bytes,
-    /// CPU time of the thread that emptied the rings.
+    /// CPU time of the thread that emptied the rings, until it was stopped.
     pub own: Nanos,
 }
 
@@ -243,7 +248,8 @@ impl Events {
         let mut ring = None;
         for (index, stack) in options.stacks.iter().enumerate() {
             let attr = stack.attr(base_attr(size, self.read_format()));
-            let event = match sys::open(&attr, pid as i32, cpu) {
+            let pid = if stack.scope == Scope::Tree { pid as i32 } else { -1 };
+            let event = match sys::open(&attr, pid, cpu) {
                 Ok(event) => event,
                 Err(cause) if cause.raw_os_error() == Some(libc::ENODEV) => return Ok(None),
                 Err(cause) => return Err(stack.refused(cause)),
@@ -252,6 +258,9 @@ impl Events {
                 sys::set_filter(&event, filter).map_err(|cause| {
                     Error::new(Exit::Machine, "the kernel does not take the filter", filter).because(cause)
                 })?;
+            }
+            if let Some(group) = options.group.as_ref().filter(|_| stack.takes_group()) {
+                group.set(&event).map_err(|cause| stack.refused(cause))?;
             }
             self.stacks.insert(sys::id(&event).map_err(|cause| stack.refused(cause))?, index);
             match self.owners.last().filter(|_| ring.is_some()) {
@@ -311,8 +320,7 @@ fn base_attr(size: usize, read_format: u64) -> sys::Attr {
         read_format,
         flags: sys::DISABLED | sys::SAMPLE_ID_ALL | sys::USE_CLOCKID | sys::WATERMARK,
         clockid: libc::CLOCK_MONOTONIC,
-        // Rarely enough not to disturb, early enough that three quarters are left for the burst.
-        wakeup_watermark: (size / 4) as u32,
+        wakeup_watermark: ring::watermark(size) as u32,
         ..sys::Attr::default()
     }
 }
@@ -553,6 +561,56 @@ mod tests {
             })
             .sum();
         assert_eq!(stamps.len() as u64 + lost_points, hits);
+    }
+
+    #[test]
+    fn clocks_of_cpus_tick_for_a_control_group_alone_where_they_are_told_to() {
+        if !testing::root_or_skip() {
+            return;
+        }
+        let group = match crate::cgroup::RunCgroup::create("test-perf") {
+            Ok(group) => group,
+            Err(error) => return testing::skip(&error.to_string()),
+        };
+        let spins = || quiet(&["sh", "-c", "i=0; while [ $i -lt 100000 ]; do i=$((i + 1)); done"]);
+        let ticked = |with_filter: bool| {
+            let mut launch = spins();
+            launch.cgroups = group.enter_fds().unwrap();
+            let (ours, strange) = (spawn_gated(launch).unwrap(), spawn_gated(spins()).unwrap());
+            let (pid, stranger) = (ours.pid(), strange.pid());
+            assert_eq!(crate::cgroup::run_group(stranger), None);
+            let Some(directory) = crate::cgroup::run_group(pid) else {
+                return Err("no control groups of version 2".into());
+            };
+            assert_eq!(Some(&directory), group.v2_path().as_ref());
+            let filter = GroupFilter::load(&directory).map_err(|error| error.to_string())?;
+            let clock = StackEvent {
+                moment: Moment::Clock(Nanos(1_000_000)),
+                stack: Bytes(512),
+                frames: 0,
+                kernel: true,
+                filter: None,
+                scope: Scope::System,
+            };
+            clock.check().map_err(|error| error.to_string())?;
+            let group = with_filter.then(|| Arc::new(filter));
+            let sampler =
+                Sampler::start(pid, &SamplerOptions { stacks: vec![clock], group, ..SamplerOptions::default() });
+            let sampler = sampler.unwrap();
+            let both = [ours, strange].map(|gated| gated.release().unwrap());
+            both.into_iter().for_each(|mut running| assert_eq!(running.wait().unwrap().code, Some(0)));
+            let log = sampler.stop().unwrap();
+            let of = |wanted: u32| log.samples().iter().filter(|(_, sample)| sample.stamp.pid == wanted).count();
+            let all = log.samples().len();
+            Ok::<_, String>((of(pid), of(stranger), all))
+        };
+        match (ticked(true), ticked(false)) {
+            (Ok((ours, strange, all)), Ok((_, strange_too, _))) => {
+                assert!(ours > 0 && strange_too > 0, "{ours} {strange_too}");
+                assert_eq!((strange, all), (0, ours), "only the group's");
+            }
+            (Err(why), _) | (_, Err(why)) => testing::skip(&why),
+        }
     }
 
     #[test]

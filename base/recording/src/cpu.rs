@@ -30,6 +30,7 @@ pub(crate) fn insert(connection: &Connection, run: RunId, trace: &Trace) -> Resu
         tick: trace.tick,
         lost: trace.lost,
         lost_switches: trace.lost_switches,
+        own: trace.own,
     };
     let limits: Vec<CpuLimit> = trace.cannot.iter().map(|cannot| CpuLimit { cannot: cannot.clone() }).collect();
     let wakes: Vec<WakeupRow> = trace.wakes.iter().map(WakeupRow::of).collect();
@@ -73,6 +74,7 @@ pub(crate) fn select(connection: &Connection, run: RunId) -> Result<Option<Trace
         tick: head.tick,
         lost: head.lost,
         lost_switches: head.lost_switches,
+        own: head.own,
         cannot: limits.into_iter().map(|limit| limit.cannot).collect(),
     };
     match dangling(&trace) {

@@ -430,6 +430,7 @@ pub(crate) struct CpuHead {
     pub tick: Nanos,
     pub lost: u64,
     pub lost_switches: u64,
+    pub own: Nanos,
 }
 stored!(CpuHead in "cpu_traces" since 5 {
     root => "root",
@@ -439,6 +440,7 @@ stored!(CpuHead in "cpu_traces" since 5 {
     tick => "tick_ns",
     lost => "lost",
     lost_switches => "lost_switches",
+    own => "own_ns",
 });
 
 /// What cannot be known of it.

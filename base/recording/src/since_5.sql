@@ -15,7 +15,8 @@ CREATE TABLE cpu_traces (
     cpus INTEGER NOT NULL,
     tick_ns INTEGER NOT NULL,
     lost INTEGER NOT NULL,
-    lost_switches INTEGER NOT NULL
+    lost_switches INTEGER NOT NULL,
+    own_ns INTEGER NOT NULL
 ) STRICT;
 
 CREATE TABLE cpu_limits (

@@ -1,21 +1,24 @@
 //! Takes down one start of a command and says how much of each kind there is, what was lost, and what it cost. With
 //! `rounds N` it compares the CPU time of a command (all its processes) with and without, in turn; with `cold 1` the
-//! machine's caches are dropped before each start.
+//! machine's caches are dropped before each start; with `group 0` the command is in no control group of its own.
 //!
 //! ```sh
 //! cargo run --release -p cpu --example take -- [period-us N] [stack N] [sleep-stack N] [wake-stacks 0] [rounds N] \
-//!     [cold 1] -- true
+//!     [cold 1] [group 0] -- true
 //! ```
 
-use cpu::{Options, Raw, Recorder, Tick, What};
+use cpu::{Given, Options, Raw, Recorder, Tick, What};
 use model::{Bytes, Error, Exit, Nanos, Result};
+use os::cgroup::RunCgroup;
 use os::spawn::{Launch, Stream, become_subreaper, spawn_gated, wait_for_descendants};
+use std::collections::HashMap;
+use std::path::Path;
 
 fn main() -> Result<()> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let usage = || Error::new(Exit::Usage, "this is no use of it:", "[period-us N] … -- COMMAND");
     let end = words.iter().position(|word| word == "--").ok_or_else(usage)?;
-    let (mut options, mut rounds, mut cold) = (Options::default(), 0, false);
+    let (mut options, mut rounds, mut cold, mut grouped) = (Options::default(), 0, false, true);
     for pair in words[..end].chunks(2) {
         let [name, number] = pair else { return Err(usage()) };
         let number: u64 = number.parse().map_err(|_| usage())?;
@@ -26,23 +29,27 @@ fn main() -> Result<()> {
             "wake-stacks" => options.wake_stacks = number > 0,
             "rounds" => rounds = number,
             "cold" => cold = number > 0,
+            "group" => grouped = number > 0,
             _ => return Err(usage()),
         }
     }
     become_subreaper()?;
+    // As thaw does it, where it may.
+    let group = RunCgroup::create("take").ok().filter(|_| grouped);
+    let group = group.as_ref();
     let argv = &words[end + 1..];
     let (mut recorder, warnings) = Recorder::open(&options)?;
     warnings.iter().for_each(|warning| println!("warning: {}", warning.text));
     if rounds == 0 {
-        let (raw, used, wall) = run(Some(&mut recorder), argv, cold)?;
+        let (raw, used, wall) = run(Some(&mut recorder), argv, group, cold)?;
         say(&raw.ok_or_else(usage)?);
         println!("CPU of the program {used}, wall {wall}");
         return Ok(());
     }
     let mut both = [Vec::new(), Vec::new()];
     for round in 0..rounds {
-        let (_, plain, wall_plain) = run(None, argv, cold)?;
-        let (raw, taken, wall) = run(Some(&mut recorder), argv, cold)?;
+        let (_, plain, wall_plain) = run(None, argv, group, cold)?;
+        let (raw, taken, wall) = run(Some(&mut recorder), argv, group, cold)?;
         let raw = raw.ok_or_else(usage)?;
         let lost = format!("lost {}, lost switches {}", raw.lost, raw.lost_switches);
         println!("{round}: without {plain} (wall {wall_plain}), with {taken} (wall {wall}), own {}, {lost}", raw.own);
@@ -61,13 +68,19 @@ fn main() -> Result<()> {
 }
 
 /// One start: what was taken down, CPU time of all its processes, time to its end.
-fn run(recorder: Option<&mut Recorder>, argv: &[String], cold: bool) -> Result<(Option<Raw>, Nanos, Nanos)> {
+fn run(
+    recorder: Option<&mut Recorder>,
+    argv: &[String],
+    group: Option<&RunCgroup>,
+    cold: bool,
+) -> Result<(Option<Raw>, Nanos, Nanos)> {
     if cold {
         drop_caches()?;
     }
     let before = children_used();
     let mut launch = Launch::new(argv);
     (launch.stdout, launch.stderr) = (Stream::Null, Stream::Null);
+    launch.cgroups = group.map(RunCgroup::enter_fds).transpose()?.unwrap_or_default();
     let gated = spawn_gated(launch)?;
     let mut recorder = recorder;
     if let Some(recorder) = &mut recorder {
@@ -119,5 +132,14 @@ fn say(raw: &Raw) {
         raw.lost_switches,
         raw.own
     );
-    raw.cannot.iter().for_each(|sentence| println!("cannot: {sentence}"));
+    // Also how many stacks are told in part: what more of them would tell.
+    let given = Given {
+        ready: Nanos(u64::MAX),
+        ready_by: None,
+        cpus: os::cpu::online(),
+        root: Path::new("/"),
+        kernel: &symbols::Kernel::running(),
+        made: &HashMap::new(),
+    };
+    cpu::resolve(raw, &given).cannot.iter().for_each(|sentence| println!("cannot: {sentence}"));
 }

@@ -42,6 +42,7 @@ pub fn analyze(trace: &Trace, most_pieces: usize) -> Report {
         cannot: trace.cannot.clone(),
         lost: trace.lost,
         lost_switches: trace.lost_switches,
+        own_ns: trace.own.0,
     }
 }
 

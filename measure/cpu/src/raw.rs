@@ -24,13 +24,14 @@ pub struct Raw {
     pub samples: Vec<RawSample>,
     /// Pieces of stacks of threads, one behind the other; [`UserState::stack`] points into them.
     pub stacks: Vec<u8>,
-    /// So far apart are the ticks of the clock of one thread.
+    /// So far apart are the ticks of a clock, of a CPU or of one thread: for so much CPU time a sample stands.
     pub tick: Nanos,
     /// Records that were lost of what threads were at and of what became of them: a function may be missing, no moment.
     pub lost: u64,
     /// Records that were lost, or that the kernel does not tell, of who ran where and who woke whom.
     pub lost_switches: u64,
-    /// CPU time that taking down cost, as far as it is known: the threads of the recorder.
+    /// CPU time that the threads of the recorder had until it was stopped. What the kernel does to take down is done in
+    /// the name of whom it takes down, and not known apart.
     pub own: Nanos,
     /// What cannot be known, one sentence each.
     pub cannot: Vec<String>,
@@ -134,7 +135,7 @@ pub enum Context {
 /// Why a sample was taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tick {
-    /// The clock of the thread's CPU time ticked.
+    /// The clock of the CPU, or of the thread's CPU time, ticked.
     Clock,
     /// The thread leaves its CPU.
     Leaves,

@@ -11,9 +11,10 @@ mod decode;
 use crate::raw::Raw;
 use decode::{Fields, Seen};
 use model::{Bytes, Error, Exit, Nanos, Result, Warning, WarningKind};
-use os::perf::{Log, Mappings, Moment, Sampler, SamplerOptions, StackEvent};
+use os::perf::{GroupFilter, Log, Mappings, Moment, Sampler, SamplerOptions, Scope, StackEvent};
 use os::tracefs::{Instance, InstanceLog, Tracefs};
 use std::hash::BuildHasher;
+use std::sync::Arc;
 
 /// The ring for records about tasks and mappings, per CPU: a thousand libraries. Small, so that a user without rights
 /// has what he may lock left for stacks.
@@ -30,14 +31,15 @@ const SLEEP_FRAMES: u16 = 16;
 const WAKE_FRAMES: u16 = 6;
 /// So many lead from a wake in a soft interrupt to the system call that it is of: through all that sends a packet.
 const SOFT_FRAMES: u16 = 64;
-/// `common_flags` of what happens in a soft interrupt: [`crate::Flags::SOFT`].
-const SOFT: &str = "common_flags & 16";
+/// `common_flags` of what happens in a soft interrupt: [`crate::Flags::SOFT`]. Of one that comes while a CPU is idle no
+/// thread can be the cause.
+const SOFT: &str = "common_flags & 16 && common_pid != 0";
 const NOT_SOFT: &str = "!(common_flags & 16)";
 
 /// How a start is taken down.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// So much CPU time of a thread is between two ticks of its clock; at least 50 us. Each start has one that differs
+    /// So much CPU time is between two ticks of a clock; at least 50 us. Each start has one that differs
     /// by up to 3 % ([`Raw::tick`]). Default 1 ms.
     pub period: Nanos,
     /// So much of the stack is taken when the clock ticks. Default 16 KiB.
@@ -114,7 +116,9 @@ impl Recorder {
                 .hint(format!("every {SHORTEST_PERIOD} at most")));
         }
         let mut missing = Missing::default();
-        let event = |moment, kernel| StackEvent { moment, stack: options.stack, frames: 0, kernel, filter: None };
+        let tree = Scope::Tree;
+        let stack = options.stack;
+        let event = |moment, kernel| StackEvent { moment, stack, frames: 0, kernel, filter: None, scope: tree };
         let clock = Moment::Clock(options.period);
         let kernel = event(clock, true).check();
         if kernel.is_err() {
@@ -124,7 +128,9 @@ impl Recorder {
         let leaves = event(Moment::Leaves, true).check();
         let leaves = missing.unless(leaves, "where threads went to sleep").is_some();
         let sched = missing.unless(Sched::find(), "when threads ran and waited, and who woke them");
-        let soft = sched.as_ref().map(|sched| event(Moment::Point(sched.fields.waking.id), true).check());
+        let soft = sched.as_ref().map(|sched| {
+            StackEvent { scope: Scope::System, ..event(Moment::Point(sched.fields.waking.id), true) }.check()
+        });
         let soft = soft.and_then(|soft| missing.unless(soft, "who woke threads by the network of this machine"));
         let soft_wakes = soft.is_some();
         let mut wakes = false;
@@ -153,7 +159,8 @@ impl Recorder {
     /// No such process; not enough file descriptors or locked memory.
     pub fn attach(&mut self, pid: u32) -> Result<()> {
         let tick = scattered(self.options.period, std::hash::RandomState::new().hash_one(pid));
-        let (seen, stacks): (Vec<Seen>, Vec<StackEvent>) = self.events(tick).into_iter().unzip();
+        let group = self.group(pid);
+        let (seen, stacks): (Vec<Seen>, Vec<StackEvent>) = self.events(tick, group.is_some()).into_iter().unzip();
         let (mut sched, mut no_buffer) = (None, None);
         if let Some(points) = &self.sched {
             let started = points.start(pid, self.options.buffer);
@@ -165,6 +172,7 @@ impl Recorder {
             ring: TASK_RING,
             mappings: Mappings::Code,
             stacks,
+            group,
             stack_ring: self.options.ring,
             ..SamplerOptions::default()
         };
@@ -173,25 +181,35 @@ impl Recorder {
         Ok(())
     }
 
-    fn events(&self, tick: Nanos) -> Vec<(Seen, StackEvent)> {
-        let (stack, small) = (self.options.stack, self.options.sleep_stack);
-        let clock = StackEvent { moment: Moment::Clock(tick), stack, frames: 0, kernel: self.kernel, filter: None };
+    /// Lets the clocks of CPUs tick for the control group that thaw made for the start; `None`: there is none, or it is
+    /// not allowed here. Then each thread has its clock, which tells the same and costs more.
+    fn group(&self, pid: u32) -> Option<Arc<GroupFilter>> {
+        let clock = self.clock(self.options.period, Scope::System);
+        let group = os::cgroup::run_group(pid).filter(|_| clock.kernel && clock.check().is_ok())?;
+        Some(Arc::new(GroupFilter::load(&group).ok()?))
+    }
+
+    fn clock(&self, tick: Nanos, scope: Scope) -> StackEvent {
+        let (moment, stack) = (Moment::Clock(tick), self.options.stack);
+        StackEvent { moment, stack, frames: 0, kernel: self.kernel, filter: None, scope }
+    }
+
+    fn events(&self, tick: Nanos, has_group: bool) -> Vec<(Seen, StackEvent)> {
+        let stack = self.options.sleep_stack;
+        let clock = self.clock(tick, if has_group { Scope::System } else { Scope::Tree });
         let mut events = vec![(Seen::Clock, clock)];
+        let event = |moment, frames, filter, scope| StackEvent { moment, stack, frames, kernel: true, filter, scope };
         if self.leaves {
-            events.push((
-                Seen::Leaves,
-                StackEvent { moment: Moment::Leaves, stack: small, frames: SLEEP_FRAMES, kernel: true, filter: None },
-            ));
+            events.push((Seen::Leaves, event(Moment::Leaves, SLEEP_FRAMES, None, Scope::Tree)));
         }
         if let Some(sched) = &self.sched {
-            let moment = Moment::Point(sched.fields.waking.id);
-            let event =
-                |frames, filter| StackEvent { moment, stack: small, frames, kernel: true, filter: Some(filter) };
+            let waking = Moment::Point(sched.fields.waking.id);
             if self.wakes {
-                events.push((Seen::Wakes, event(WAKE_FRAMES, NOT_SOFT)));
+                events.push((Seen::Wakes, event(waking, WAKE_FRAMES, Some(NOT_SOFT), Scope::Tree)));
             }
+            // There are few, and an event of the tree would cost each thread more than all of them.
             if self.soft_wakes {
-                events.push((Seen::Wakes, event(SOFT_FRAMES, SOFT)));
+                events.push((Seen::Wakes, event(waking, SOFT_FRAMES, Some(SOFT), Scope::System)));
             }
         }
         events

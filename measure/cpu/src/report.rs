@@ -41,6 +41,9 @@ pub struct Report {
     pub lost: u64,
     /// Records that were lost, or that the kernel does not tell, of who ran where and who woke whom.
     pub lost_switches: u64,
+    /// CPU time that thaw's threads had meanwhile, which read what the kernel took down, in nanoseconds. What the
+    /// kernel did for that is in the program's time.
+    pub own_ns: u64,
 }
 
 impl Report {

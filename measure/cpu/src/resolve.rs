@@ -62,6 +62,7 @@ pub fn resolve(raw: &Raw, given: &Given<'_>) -> Trace {
         tick: raw.tick,
         lost: raw.lost,
         lost_switches: raw.lost_switches,
+        own: raw.own,
         cannot,
     };
     bridge::bridge(&mut trace);

@@ -144,6 +144,12 @@ fn of(page: &mut Page, start: &Start, most: usize) {
     links(page, start);
     first(page, start);
     beside(page, &start.report.off_path, start.report.competes_ns);
+    page.remark(&format!(
+        "thaw's threads that read what the kernel took down had {} of CPU meanwhile (run {}); what the kernel did for \
+         that is in the program's own time, and not known apart",
+        time(start.report.own_ns),
+        start.run.0
+    ));
 }
 
 fn owners(page: &mut Page, start: &Start, most: usize) {

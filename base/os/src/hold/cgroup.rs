@@ -239,6 +239,13 @@ impl RunCgroup {
     }
 }
 
+/// The directory in the v2 hierarchy of the [`RunCgroup`] that a process is in; `None`: it is in none.
+pub fn run_group(pid: u32) -> Option<PathBuf> {
+    let own = fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
+    let found = hierarchy::of(&own).ok()?.into_iter().find(|one| one.unified)?.own?;
+    found.file_name()?.to_str()?.starts_with(PREFIX).then_some(found)
+}
+
 /// What control groups can do for a run on this machine, and what is missing and why: for `thaw doctor`.
 /// Makes a group and removes it.
 pub fn survey() -> (Vec<Ability>, Vec<String>) {

@@ -14,7 +14,7 @@ use std::thread::JoinHandle;
 pub(super) struct Drained {
     /// The bytes of each ring, in the order of the rings.
     pub(super) logs: Vec<Vec<u8>>,
-    /// CPU time that this took.
+    /// CPU time that this took until it was to end; taking out what was left then is not in it.
     pub(super) own: Nanos,
 }
 
@@ -67,11 +67,13 @@ fn drain_until(stop: &OwnedFd, owners: &[OwnedFd], mut rings: Vec<Ring>) -> Drai
         for (index, fd) in polled.iter().zip(&fds[1..]) {
             alive[*index] = !fd.revents().intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL);
         }
-        for (ring, log) in rings.iter_mut().zip(&mut logs) {
+        let own = crate::threads::own_cpu_time();
+        // What is little may wait for the end, when nothing is measured any more.
+        for (ring, log) in rings.iter_mut().zip(&mut logs).filter(|(ring, _)| stopped || ring.is_due()) {
             ring.drain(log);
         }
         if stopped {
-            return Drained { logs, own: crate::threads::own_cpu_time() };
+            return Drained { logs, own };
         }
     }
 }

@@ -22,6 +22,12 @@ const HEAD: usize = 0x400;
 /// Where `data_tail` is in the first page.
 const TAIL: usize = 0x408;
 
+/// When so much waits in a ring of this size, it is worth reading: rarely enough not to disturb, early enough that
+/// three quarters are left for the burst.
+pub(super) const fn watermark(size: usize) -> usize {
+    size / 4
+}
+
 /// The buffer that the kernel writes the records of one CPU to, mapped.
 #[derive(Debug)]
 pub(super) struct Ring {
@@ -53,11 +59,22 @@ impl Ring {
         unsafe { self.base.add(at).cast().as_ref() }
     }
 
-    /// Appends what is in the ring to `log` and frees it.
-    pub(super) fn drain(&mut self, log: &mut Vec<u8>) {
+    /// From where to where what waits is.
+    fn waiting(&self) -> (u64, u64) {
         let tail = self.position(TAIL).load(Ordering::Relaxed);
         // Acquire: the records up to the head are written before it.
-        let head = self.position(HEAD).load(Ordering::Acquire);
+        (tail, self.position(HEAD).load(Ordering::Acquire))
+    }
+
+    /// Whether so much waits that it is worth reading.
+    pub(super) fn is_due(&self) -> bool {
+        let (tail, head) = self.waiting();
+        head.wrapping_sub(tail) >= watermark(self.data_len) as u64
+    }
+
+    /// Appends what is in the ring to `log` and frees it.
+    pub(super) fn drain(&mut self, log: &mut Vec<u8>) {
+        let (tail, head) = self.waiting();
         for piece in pieces(self.data_len, tail, head) {
             // SAFETY: the piece lies inside the data area, and the kernel does not write there before `tail` moves.
             let bytes =

@@ -1,6 +1,6 @@
 //! At what moments the registers and stacks of a process tree are taken, and whether this is allowed here.
 
-use super::{record, sys};
+use super::{Scope, record, sys};
 use model::{Bytes, Error, Exit, Nanos, Result};
 use std::io;
 
@@ -10,8 +10,8 @@ const LONGEST_STACK: u64 = 65_528;
 /// When a sample is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Moment {
-    /// A thread had so much CPU time again. Each thread has a clock on each CPU, so what is left over of its last tick
-    /// is up to one tick on each of them.
+    /// So much CPU time has passed again: of a thread, which has a clock on each CPU, so that what is left over of its
+    /// last tick is up to one tick on each of them; with [`Scope::System`] of a CPU, whoever ran.
     Clock(Nanos),
     /// A thread leaves its CPU; in its own context.
     Leaves,
@@ -34,6 +34,10 @@ pub struct StackEvent {
     pub kernel: bool,
     /// A kernel-side filter of a [`Moment::Point`] (`"common_flags & 16"`), if any.
     pub filter: Option<&'static str>,
+    /// Whose. An event of a tree costs at the beginning and end of each of its threads, 5 us (a clock) to 20 us (a
+    /// tracepoint) for each CPU, and a clock also where a thread leaves a CPU. One of everybody costs nothing there,
+    /// but strangers are taken, too.
+    pub scope: Scope,
 }
 
 impl StackEvent {
@@ -42,13 +46,20 @@ impl StackEvent {
     /// # Errors
     /// It may not be; the error says what would allow it.
     pub fn check(&self) -> Result<()> {
-        // On the calling thread, never enabled.
+        // Never enabled; on the calling thread, or on a CPU.
         let attr = self.attr(sys::Attr { flags: sys::DISABLED, ..sys::Attr::default() });
-        sys::open(&attr, 0, -1).map(drop).map_err(|cause| self.refused(cause))
+        let (pid, cpu) = if self.scope == Scope::Tree { (0, -1) } else { (-1, 0) };
+        sys::open(&attr, pid, cpu).map(drop).map_err(|cause| self.refused(cause))
+    }
+
+    /// Whether a [`super::GroupFilter`] says whose: a tracepoint's would be one for all who look at it.
+    pub(super) fn takes_group(&self) -> bool {
+        self.scope == Scope::System && !matches!(self.moment, Moment::Point(_))
     }
 
     /// On the base of all events of a sampler.
     pub(super) fn attr(&self, base: sys::Attr) -> sys::Attr {
+        let inherit = if self.scope == Scope::Tree { sys::INHERIT } else { 0 };
         let (kind, config, sample_period) = match self.moment {
             Moment::Clock(period) => (sys::TYPE_SOFTWARE, sys::SW_TASK_CLOCK, period.0),
             Moment::Leaves => (sys::TYPE_SOFTWARE, sys::SW_CONTEXT_SWITCHES, 1),
@@ -60,7 +71,7 @@ impl StackEvent {
             config,
             sample_period,
             sample_type: record::stack::SAMPLE_TYPE,
-            flags: base.flags | sys::INHERIT | sys::EXCLUDE_CALLCHAIN_USER | modest,
+            flags: base.flags | inherit | sys::EXCLUDE_CALLCHAIN_USER | modest,
             sample_regs_user: sys::REGS_USER,
             sample_stack_user: (self.stack.0.min(LONGEST_STACK) / 8 * 8) as u32,
             sample_max_stack: self.frames,

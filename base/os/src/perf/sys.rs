@@ -99,6 +99,8 @@ const IOC_DISABLE: u64 = 0x2401;
 const IOC_SET_OUTPUT: u64 = 0x2405;
 /// `_IOW('$', 6, char *)`
 const IOC_SET_FILTER: u64 = 0x4008_2406;
+/// `_IOW('$', 8, u32)`
+const IOC_SET_BPF: u64 = 0x4004_2408;
 /// `_IOR('$', 7, u64 *)`
 const IOC_ID: u64 = 0x8008_2407;
 
@@ -129,6 +131,11 @@ pub(super) fn set_output(event: &OwnedFd, ring: &OwnedFd) -> io::Result<()> {
 pub(super) fn set_filter(event: &OwnedFd, filter: &str) -> io::Result<()> {
     let filter = std::ffi::CString::new(filter)?;
     control(event, IOC_SET_FILTER, filter.as_ptr() as u64)
+}
+
+/// Sets a program of the kernel's (BPF) as a filter on an event that is no tracepoint.
+pub(super) fn set_program(event: &OwnedFd, program: &OwnedFd) -> io::Result<()> {
+    control(event, IOC_SET_BPF, program.as_raw_fd() as u64)
 }
 
 /// The identifier that an event's samples bear, also those of the events that children inherited.

@@ -32,7 +32,7 @@ pub struct InstanceLog {
     pub lost: u64,
     /// Bytes read from the kernel.
     pub bytes: Bytes,
-    /// CPU time of the threads that read.
+    /// CPU time of the threads that read, until they were stopped.
     pub own: Nanos,
 }
 
@@ -214,7 +214,7 @@ impl Cpu {
 struct Reader {
     stop: Arc<OwnedFd>,
     thread: Option<JoinHandle<(Vec<Cpu>, Nanos)>>,
-    /// CPU time that the thread had, once it has ended.
+    /// CPU time that the thread had when it was stopped, once it has ended.
     own: Nanos,
 }
 
@@ -231,7 +231,7 @@ impl Reader {
         let stopped = Arc::clone(&stop);
         let thread = std::thread::Builder::new()
             .name("thaw-tracefs".to_owned())
-            .spawn(move || (read_until(&stopped, cpus, &layout), crate::threads::own_cpu_time()))?;
+            .spawn(move || read_until(&stopped, cpus, &layout))?;
         Ok(Self { stop, thread: Some(thread), own: Nanos(0) })
     }
 
@@ -250,7 +250,8 @@ impl Drop for Reader {
     }
 }
 
-fn read_until(stop: &OwnedFd, mut cpus: Vec<Cpu>, layout: &Layout) -> Vec<Cpu> {
+/// What it read, and the CPU time that it had when it was stopped.
+fn read_until(stop: &OwnedFd, mut cpus: Vec<Cpu>, layout: &Layout) -> (Vec<Cpu>, Nanos) {
     let mut page = vec![0u8; layout.page_size];
     let mut works = true;
     loop {
@@ -263,12 +264,13 @@ fn read_until(stop: &OwnedFd, mut cpus: Vec<Cpu>, layout: &Layout) -> Vec<Cpu> {
         let polled = rustix::event::poll(&mut fds, Some(&every));
         let stopped = !fds[0].revents().is_empty() || polled.is_err_and(|cause| cause != rustix::io::Errno::INTR);
         drop(fds);
+        let own = crate::threads::own_cpu_time();
         // Files that fail would be "readable" for ever; their losses show in the kernel's statistics.
         for cpu in &mut cpus {
             works &= cpu.drain(layout, &mut page);
         }
         if stopped {
-            return cpus;
+            return (cpus, own);
         }
     }
 }

@@ -207,6 +207,7 @@ pub fn cpu() -> Trace {
         tick: Nanos(1_000_000),
         lost: 3,
         lost_switches: 4,
+        own: Nanos(5),
         cannot: vec!["who holds a lock".into()],
     }
 }

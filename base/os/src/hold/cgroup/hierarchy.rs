@@ -42,9 +42,17 @@ impl Hierarchy {
 /// # Errors
 /// There is no `/proc`.
 pub(super) fn hierarchies() -> Result<Vec<Hierarchy>> {
+    of(&read(Path::new("/proc/self/cgroup"))?)
+}
+
+/// The same, with where another process is in them, by the text of its `/proc/PID/cgroup`.
+///
+/// # Errors
+/// There is no `/proc`.
+pub(super) fn of(own: &str) -> Result<Vec<Hierarchy>> {
     let mounts = mountinfo::own()
         .map_err(|cause| Error::new(Exit::Machine, "cannot read", "/proc/self/mountinfo").because(cause))?;
-    Ok(find(&mounts, &read(Path::new("/proc/self/cgroup"))?))
+    Ok(find(&mounts, own))
 }
 
 /// `own` is the text of `/proc/self/cgroup`.
