@@ -86,6 +86,9 @@ pub struct Tried {
     pub verdict: Option<Verdict>,
     /// What it changes here, one sentence each.
     pub changes: Vec<String>,
+    /// What it sets in the environment of the program.
+    #[serde(default)]
+    pub environment: Vec<Variable>,
     /// What is read before the start; of the set with nothing but that.
     #[serde(default)]
     pub reads: Option<ReadAhead>,
@@ -94,7 +97,8 @@ pub struct Tried {
 impl Tried {
     /// A set of which nothing is known.
     pub fn of(set: Set) -> Self {
-        Self { set, predicted: None, measured: None, verdict: None, changes: Vec::new(), reads: None }
+        let environment = crate::environment::of_set(&set);
+        Self { set, predicted: None, measured: None, verdict: None, changes: Vec::new(), environment, reads: None }
     }
 }
 
