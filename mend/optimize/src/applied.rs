@@ -1,8 +1,8 @@
 //! What `--apply` changed in the system: written down before the first change, kept until `--undo`, listed by `thaw
 //! doctor`.
 //!
-//! One file per copy below thaw's state directory, and beside it the originals of archives and caches ([`crate::kept`]). How a
-//! packed file is put back is known to `pack`, and how a launcher is taken away to `preload`; here stands which of them
+//! One file per copy below thaw's state directory, and beside it the originals of archives and of caches
+//! ([`crate::kept`]). How a packed file is put back is known to `pack`, and how a launcher is taken away to `preload`; here stands which of them
 //! belong together.
 
 use crate::environment::Variable;

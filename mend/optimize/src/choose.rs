@@ -191,7 +191,8 @@ mod tests {
                 }
                 rounds += 1;
             }
-            prop_assert!(all.times.len() <= 64, "at most nine at first, and nine in each further round: {}", all.times.len());
+            // At most nine at first, and nine in each further round.
+            prop_assert!(all.times.len() <= 64, "{}", all.times.len());
             let best = all.best();
             if !best.is_empty() {
                 prop_assert!(verdict(&all.ratio(&best).unwrap()) == Verdict::Helps);
