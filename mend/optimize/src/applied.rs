@@ -2,8 +2,8 @@
 //! doctor`.
 //!
 //! One file per copy below thaw's state directory, and beside it the originals of archives and of caches
-//! ([`crate::kept`]). How a packed file is put back is known to `pack`, and how a launcher is taken away to `preload`; here stands which of them
-//! belong together.
+//! ([`crate::kept`]). How a packed file is put back is known to `pack`, and how a launcher is taken away to `preload`;
+//! here stands which of them belong together.
 
 use crate::environment::Variable;
 use crate::manifest::{Identity, SCHEMA};
