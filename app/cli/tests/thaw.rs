@@ -36,6 +36,7 @@ mod memory_course;
 mod memory_watch;
 mod optimize;
 mod optimize_archive;
+mod optimize_start;
 mod ownership;
 mod pageload;
 mod pages;

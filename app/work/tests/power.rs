@@ -8,7 +8,7 @@
 
 use model::{CacheState, Exit};
 use optimize::applied::Applied;
-use optimize::manifest::{Changed, Identity, Manifest, NAME, SCHEMA, this_machine};
+use optimize::manifest::{Built, Changed, Directory, Identity, Manifest, NAME, SCHEMA, this_machine};
 use optimize::remedy::{Remedy, Set};
 use os::replace::Existing;
 use std::collections::hash_map::DefaultHasher;
@@ -107,6 +107,8 @@ impl Ground {
             tried: Vec::new(),
             kept: Set::from(Remedy::ALL),
             files: vec![changed(&library, &packed, Remedy::Pack), changed(&archive, &reordered, Remedy::Archive)],
+            directories: Vec::new(),
+            environment: Vec::new(),
             advice: Vec::new(),
             notes: Vec::new(),
         };
@@ -116,6 +118,29 @@ impl Ground {
         fs::remove_dir_all(at("state")).unwrap();
         fs::create_dir(at("state")).unwrap();
         let mut ground = Self { home, originals: BTreeMap::new(), manifest };
+        ground.originals = ground.all();
+        Some(ground)
+    }
+
+    /// One with caches, of which one takes the place of another and one is new, and with an environment.
+    fn with_caches() -> Option<Self> {
+        let mut ground = Self::new()?;
+        for directory in ["system/modules", "fast/caches"] {
+            fs::create_dir(ground.at(directory)).unwrap();
+        }
+        fs::write(ground.at("system/modules/old.cache"), "old").unwrap();
+        fs::write(ground.at("fast/caches/old.cache"), "newer").unwrap();
+        fs::write(ground.at("fast/caches/new.cache"), "new").unwrap();
+        let built = |name: &str, before: Option<Identity>| Built {
+            name: name.into(),
+            before,
+            after: Identity::of(&ground.at("fast/caches").join(name)).unwrap(),
+        };
+        let files = vec![built("old.cache", Some(Identity::of_bytes(b"old"))), built("new.cache", None)];
+        let (path, copy) = (ground.at("system/modules"), "caches".into());
+        ground.manifest.directories = vec![Directory { path, copy, mtime_ns: 0, files }];
+        ground.manifest.environment = optimize::environment::of_set(&ground.manifest.kept);
+        fs::write(ground.at("fast").join(NAME), ground.manifest.to_bytes().unwrap()).unwrap();
         ground.originals = ground.all();
         Some(ground)
     }
@@ -277,6 +302,25 @@ fn assert_survives() {
     assert_eq!(needless(undone), [4, 6]);
 }
 
+/// The same of caches: whatever a cut leaves, all comes back.
+fn assert_caches_survive() {
+    let Some(ground) = Ground::with_caches() else { return };
+    let disk = Disk::of(&[ground.home.path()], Syncs::Kept);
+    disk.run(|| ground.apply());
+    assert_eq!(fs::read(ground.at("system/modules/old.cache")).unwrap(), b"newer");
+    assert_eq!(fs::read(ground.at("system/modules/new.cache")).unwrap(), b"new");
+    let written = Applied::read(&ground.at("fast")).unwrap().expect("it is written down");
+    assert!(fs::read_to_string(written.environment.unwrap().file).unwrap().contains("LD_BIND_NOW=1\n"));
+    each_once(&disk, |state, variant| ground.comes_back(&disk, state, variant)).unwrap();
+
+    let ground = Ground::with_caches().unwrap();
+    ground.apply();
+    let disk = Disk::of(&[ground.home.path()], Syncs::Kept);
+    disk.run(|| ground.undo().unwrap());
+    assert!(ground.all() == ground.originals, "it is not undone");
+    each_once(&disk, |state, variant| ground.comes_back(&disk, state, variant)).unwrap();
+}
+
 /// The syncs that nobody misses, neither who looks at the disk nor who undoes.
 fn needless(act: impl Fn(Syncs) -> Option<(Ground, Disk, PathBuf)>) -> Vec<usize> {
     let (mut needless, _) = needless_syncs(|syncs| {
@@ -288,6 +332,11 @@ fn needless(act: impl Fn(Syncs) -> Option<(Ground, Disk, PathBuf)>) -> Vec<usize
         each_once(&disk, |state, variant| ground.comes_back(&disk, state, variant)).is_ok()
     });
     needless
+}
+
+#[test]
+fn a_power_cut_while_caches_are_applied_or_undone_loses_nothing() {
+    testing::beside_a_runner("a_power_cut_while_caches_are_applied_or_undone_loses_nothing", assert_caches_survive);
 }
 
 #[test]

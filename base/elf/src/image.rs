@@ -6,9 +6,9 @@
 
 use crate::{Class, Miss, class, damaged, head, notes, text_at};
 use object::elf::{
-    CompressionType, DynamicTag, EM_MIPS, FileHeader32, FileHeader64, FileType, Machine, PF_W, PF_X, PT_DYNAMIC,
-    PT_LOAD, ProgramFlags, ProgramType, SHF_ALLOC, SHF_COMPRESSED, SHF_EXECINSTR, SHF_TLS, SHF_WRITE, SHT_NOBITS,
-    SectionFlags, SectionType,
+    CompressionType, DF_1_NOW, DF_BIND_NOW, DT_BIND_NOW, DT_FLAGS, DT_FLAGS_1, DynamicTag, EM_MIPS, FileHeader32,
+    FileHeader64, FileType, Machine, PF_W, PF_X, PT_DYNAMIC, PT_LOAD, ProgramFlags, ProgramType, SHF_ALLOC,
+    SHF_COMPRESSED, SHF_EXECINSTR, SHF_TLS, SHF_WRITE, SHT_NOBITS, SectionFlags, SectionType,
 };
 use object::read::elf::{CompressionHeader, Dyn, FileHeader, ProgramHeader, SectionHeader};
 use object::{Endianness, ReadRef};
@@ -181,6 +181,12 @@ impl Dynamic {
     /// The value of a tag. The loader keeps the last one.
     pub fn value(&self, tag: DynamicTag) -> Option<u64> {
         self.entries.iter().rev().find(|(found, _)| *found == tag).map(|(_, value)| *value)
+    }
+
+    /// Functions are looked up while it is loaded (`-z now`), not at their first calls.
+    pub fn binds_at_once(&self) -> bool {
+        let has = |tag, bit: u64| self.value(tag).is_some_and(|flags| flags & bit != 0);
+        self.value(DT_BIND_NOW).is_some() || has(DT_FLAGS, DF_BIND_NOW.0) || has(DT_FLAGS_1, DF_1_NOW.0)
     }
 
     /// All values of a tag (DT_NEEDED).

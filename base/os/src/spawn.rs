@@ -108,6 +108,23 @@ impl Launch {
     }
 }
 
+/// Sets variables of this process, for the program that it becomes.
+///
+/// # Errors
+/// It has other threads, which may read them meanwhile; nothing is set then.
+pub fn set_variables(variables: &[(OsString, OsString)]) -> Result<()> {
+    let failed = || Error::new(Exit::Machine, "cannot set the environment of", "the program");
+    let threads = std::fs::read_dir("/proc/self/task").map_err(|cause| failed().because(cause))?;
+    if threads.count() != 1 {
+        return Err(failed().because("other threads may read it"));
+    }
+    for (name, value) in variables {
+        // SAFETY: there is no other thread.
+        unsafe { std::env::set_var(name, value) };
+    }
+    Ok(())
+}
+
 /// Both ends of a pseudo-terminal.
 #[derive(Debug)]
 pub struct Pty {

@@ -35,9 +35,23 @@ pub struct Help {
     pub is_at_most: bool,
     /// How the gain was predicted.
     pub how: String,
+    /// What could be done about it from outside, if that is one of these.
+    #[serde(skip)]
+    pub eases: Option<Eases>,
     /// The words of a command; empty: none does this.
     #[serde(skip)]
     pub command: Vec<String>,
+}
+
+/// Time that something outside of the program could make less of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Eases {
+    /// Page faults in memory.
+    PageFaults,
+    /// Requests to the kernel for memory, and to take it back.
+    MemoryCalls,
+    /// The loader looks up functions after main began.
+    LateBinding,
 }
 
 /// What is known of a program's starts in a state.

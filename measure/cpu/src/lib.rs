@@ -45,7 +45,7 @@ pub use callers::Caller;
 pub use cuts::Seen;
 pub use differ::{Changed, Difference, differ};
 pub use flames::{FlameFrame, Flames, flames};
-pub use helps::{Help, Known, helps};
+pub use helps::{Eases, Help, Known, helps};
 pub use model::cpu as trace;
 pub use model::cpu::{Frame, FrameId, Sample, StackId, Stacks, Switch, Thread, Trace, Wake, Waker, Went};
 pub use path::{Doing, Ran};

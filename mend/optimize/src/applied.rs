@@ -1,10 +1,11 @@
 //! What `--apply` changed in the system: written down before the first change, kept until `--undo`, listed by `thaw
 //! doctor`.
 //!
-//! One file per copy below thaw's state directory, and beside it the originals of archives ([`crate::kept`]). How a
-//! packed file is put back is known to `pack`, and how a launcher is taken away to `preload`; here stands which of them
-//! belong together.
+//! One file per copy below thaw's state directory, and beside it the originals of archives and of caches
+//! ([`crate::kept`]). How a packed file is put back is known to `pack`, and how a launcher is taken away to `preload`;
+//! here stands which of them belong together.
 
+use crate::environment::Variable;
 use crate::manifest::{Identity, SCHEMA};
 use model::{Error, Exit, Result, shown};
 use os::records::{Records, remove};
@@ -29,8 +30,36 @@ pub struct Applied {
     /// Archives in the order of their use.
     #[serde(default)]
     pub reordered: Vec<Reordered>,
+    /// Files of caches.
+    #[serde(default)]
+    pub caches: Vec<AppliedCache>,
+    /// What the program is to be started with, if that is something.
+    #[serde(default)]
+    pub environment: Option<AppliedEnvironment>,
     /// The preload manifest, if there is one.
     pub preload: Option<AppliedPreload>,
+}
+
+/// A file of a cache that was written.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AppliedCache {
+    /// Where.
+    pub path: PathBuf,
+    /// What it was; `None`: it was not there.
+    pub before: Option<Identity>,
+    /// What it is to become.
+    pub after: Identity,
+    /// Where its original is kept, if there was one.
+    pub original: Option<PathBuf>,
+}
+
+/// Variables that the program is to be started with.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AppliedEnvironment {
+    /// A file that has them, a line each, as `EnvironmentFile=` of systemd takes it.
+    pub file: PathBuf,
+    /// What they are.
+    pub variables: Vec<Variable>,
 }
 
 /// A file that was replaced.
@@ -82,13 +111,25 @@ pub enum Standing {
 impl AppliedFile {
     /// What the file is now.
     pub fn standing(&self) -> Standing {
-        match Identity::of(&self.path) {
-            Ok(now) if now == self.after => Standing::Applied,
-            Ok(now) if now == self.before => Standing::Original,
-            Ok(_) => Standing::Changed,
-            Err(cause) if cause.kind() == io::ErrorKind::NotFound => Standing::Gone,
-            Err(_) => Standing::Changed,
-        }
+        standing(&self.path, Some(self.before), self.after)
+    }
+}
+
+impl AppliedCache {
+    /// What the file is now. One that was not there and is gone is as it was.
+    pub fn standing(&self) -> Standing {
+        standing(&self.path, self.before, self.after)
+    }
+}
+
+fn standing(path: &Path, before: Option<Identity>, after: Identity) -> Standing {
+    match Identity::of(path) {
+        Ok(now) if now == after => Standing::Applied,
+        Ok(now) if Some(now) == before => Standing::Original,
+        Ok(_) => Standing::Changed,
+        Err(cause) if cause.kind() == io::ErrorKind::NotFound && before.is_none() => Standing::Original,
+        Err(cause) if cause.kind() == io::ErrorKind::NotFound => Standing::Gone,
+        Err(_) => Standing::Changed,
     }
 }
 
@@ -109,6 +150,14 @@ pub fn kept_original(directory: &Path, number: usize) -> Result<PathBuf> {
     Ok(records()?.beside(&format!("{}.{number}.original", key(directory))))
 }
 
+/// The file with the variables that the program of an applied copy is to be started with.
+///
+/// # Errors
+/// There is no state directory.
+pub fn environment_file(directory: &Path) -> Result<PathBuf> {
+    Ok(records()?.beside(&(key(directory) + ".environment")))
+}
+
 /// Where the preload manifest of an applied copy is kept.
 ///
 /// # Errors
@@ -118,6 +167,12 @@ pub fn preload_manifest(directory: &Path) -> Result<PathBuf> {
 }
 
 impl Applied {
+    /// Every file that is written, and what it is now.
+    pub fn standings(&self) -> impl Iterator<Item = (&Path, Standing)> {
+        let files = self.files().map(|file| (&*file.path, file.standing()));
+        files.chain(self.caches.iter().map(|cache| (&*cache.path, cache.standing())))
+    }
+
     /// Files that are replaced.
     pub fn files(&self) -> impl Iterator<Item = &AppliedFile> {
         self.packed.iter().chain(self.reordered.iter().map(|archive| &archive.file))
@@ -153,6 +208,8 @@ impl Applied {
     pub fn forget(&self) -> Result<()> {
         // The record last: as long as it is there, `--undo` can be repeated.
         self.reordered.iter().try_for_each(|archive| remove(&archive.original))?;
+        self.caches.iter().filter_map(|cache| cache.original.as_ref()).try_for_each(|original| remove(original))?;
+        self.environment.iter().try_for_each(|environment| remove(&environment.file))?;
         self.preload.iter().try_for_each(|preload| remove(&preload.manifest))?;
         records()?.forget(&key(&self.directory))
     }

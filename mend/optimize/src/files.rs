@@ -64,6 +64,11 @@ impl Seen {
         Ok(Self { mode: meta.mode(), dev: meta.dev(), ino: meta.ino(), size: Bytes(meta.len()), mtime_ns })
     }
 
+    /// It is a directory.
+    pub fn is_directory(&self) -> bool {
+        self.mode & 0o170_000 == 0o040_000
+    }
+
     /// A file that runs with rights of its own: a copy would give them to whoever made it.
     pub fn is_privileged(&self, path: &Path) -> bool {
         let mut value = [0_u8; 64];

@@ -8,6 +8,7 @@ use os::filesystem::{NameIn, current};
 use os::replace::{Existing, Fresh, Rights, Strictness, move_in_place_of, open_directory};
 use std::fs::File;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 /// Keeps a file under another name: a hard link where that is possible, else a copy. On the disk when this returns.
@@ -45,6 +46,26 @@ pub fn put_back(path: &Path, expected: Identity, original: &Path) -> Result<()> 
     copy(os::file::open_regular(original).map_err(cannot)?, Fresh::in_place_of(path)?)
 }
 
+/// Puts a copy of a file where there is one or none, with the date of now: a cache must be no older than its directory.
+///
+/// # Errors
+/// It is another file than expected or belongs to another user, or the place cannot be written; it is as it was then.
+pub fn place(made: &Path, expected: Identity, path: &Path) -> Result<()> {
+    let cannot = |cause: io::Error| Error::on(Exit::Machine, "cannot copy", made).because(cause);
+    check(made, expected)?;
+    let file = os::file::open_regular(made).map_err(cannot)?;
+    let owner = file.metadata().map_err(cannot)?.uid();
+    if owner != 0 && owner != rustix::process::geteuid().as_raw() {
+        return Err(Error::on(Exit::Data, "this file belongs to another user, who could change it meanwhile:", made)
+            .hint("apply it as that user"));
+    }
+    let fresh =
+        if path.symlink_metadata().is_ok() { Fresh::in_place_of(path) } else { Fresh::beside(path, Existing::Keep) };
+    copy(file, fresh?)?;
+    let touched = os::file::open_regular(path).and_then(|file| file.set_modified(std::time::SystemTime::now()));
+    touched.map_err(|cause| Error::on(Exit::Machine, "cannot set the date of", path).because(cause))
+}
+
 /// A copy of a file, with its owner, mode, attributes and times.
 fn copy(mut file: File, fresh: Fresh) -> Result<()> {
     let about = file.metadata().map_err(|cause| fresh.failed("cannot look at what is copied to", cause))?;
@@ -68,7 +89,7 @@ fn check(original: &Path, expected: Identity) -> Result<()> {
 mod tests {
     use super::*;
     use std::fs;
-    use std::os::unix::fs::{MetadataExt, PermissionsExt};
+    use std::os::unix::fs::PermissionsExt;
 
     #[test]
     fn what_is_kept_goes_back_as_it_was() {
@@ -87,6 +108,24 @@ mod tests {
         let about = |about: &fs::Metadata| (about.mode(), about.uid(), about.mtime(), about.mtime_nsec());
         assert_eq!(about(&before.1), about(&after.1));
         assert!(!original.exists());
+    }
+
+    #[test]
+    fn what_is_placed_is_new_and_what_is_not_as_expected_is_not_placed() {
+        let home = tempfile::tempdir().unwrap();
+        let (made, path) = (home.path().join("made"), home.path().join("place"));
+        fs::write(&made, "cache").unwrap();
+        fs::File::open(&made).unwrap().set_modified(std::time::SystemTime::UNIX_EPOCH).unwrap();
+        let expected = Identity::of(&made).unwrap();
+        place(&made, expected, &path).unwrap();
+        assert_eq!(Identity::of(&path).unwrap(), expected);
+        let mtime = |path: &Path| fs::metadata(path).unwrap().mtime();
+        assert!(mtime(&path) >= mtime(home.path()), "a cache that is older than its directory is stale");
+        fs::write(&made, "other").unwrap();
+        place(&made, expected, &path).unwrap_err();
+        assert_eq!(fs::read(&path).unwrap(), b"cache");
+        place(&made, Identity::of(&made).unwrap(), &path).unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"other");
     }
 
     #[test]

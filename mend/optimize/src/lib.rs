@@ -2,6 +2,8 @@
 //! of it.
 //!
 //! - [`remedy`]: what can be done to a program from outside;
+//! - [`environment`]: pure: which variables of the environment a remedy sets, and for which programs;
+//! - [`caches`]: which directories have a cache of their files, and what builds it;
 //! - [`predict`]: pure: the request log that a remedy would leave, and how long a disk takes for it;
 //! - [`choose`]: pure: which sets of remedies to measure, and which to keep;
 //! - [`files`]: the program's files: which may be changed, and whether they stay as they are;
@@ -14,7 +16,9 @@
 //! introduces them.
 
 pub mod applied;
+pub mod caches;
 pub mod choose;
+pub mod environment;
 pub mod files;
 pub mod kept;
 pub mod manifest;

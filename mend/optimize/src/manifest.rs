@@ -6,6 +6,7 @@
 //! measured.
 
 use crate::choose::Verdict;
+use crate::environment::Variable;
 use crate::predict::Prediction;
 use crate::remedy::{Remedy, Set};
 use model::{Bytes, CacheState, Error, Exit, Result};
@@ -60,6 +61,12 @@ pub struct Manifest {
     pub kept: Set,
     /// Files of which there is a changed copy.
     pub files: Vec<Changed>,
+    /// Directories of which there is a copy with caches in it.
+    #[serde(default)]
+    pub directories: Vec<Directory>,
+    /// What the program is started with.
+    #[serde(default)]
+    pub environment: Vec<Variable>,
     /// What could be done beside this.
     pub advice: Vec<Advice>,
     /// What the user should know.
@@ -79,6 +86,9 @@ pub struct Tried {
     pub verdict: Option<Verdict>,
     /// What it changes here, one sentence each.
     pub changes: Vec<String>,
+    /// What it sets in the environment of the program.
+    #[serde(default)]
+    pub environment: Vec<Variable>,
     /// What is read before the start; of the set with nothing but that.
     #[serde(default)]
     pub reads: Option<ReadAhead>,
@@ -87,7 +97,8 @@ pub struct Tried {
 impl Tried {
     /// A set of which nothing is known.
     pub fn of(set: Set) -> Self {
-        Self { set, predicted: None, measured: None, verdict: None, changes: Vec::new(), reads: None }
+        let environment = crate::environment::of_set(&set);
+        Self { set, predicted: None, measured: None, verdict: None, changes: Vec::new(), environment, reads: None }
     }
 }
 
@@ -157,6 +168,37 @@ impl Changed {
             meta.is_file() && meta.len() == self.before.size && Some(mtime_ns) == self.mtime_ns
         };
         fs::symlink_metadata(self.original(manifest)).is_ok_and(seen)
+    }
+}
+
+/// A directory of which there is a copy with caches in it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Directory {
+    /// Where the original is.
+    pub path: PathBuf,
+    /// Where the copy is, in the directory of the result.
+    pub copy: PathBuf,
+    /// Date of the original's last change, nanoseconds since 1970.
+    pub mtime_ns: i64,
+    /// The files that are others in the copy.
+    pub files: Vec<Built>,
+}
+
+/// A file of a cache.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Built {
+    /// Its place below the directory.
+    pub name: PathBuf,
+    /// What it was; `None`: it was not there.
+    pub before: Option<Identity>,
+    /// What it is in the copy.
+    pub after: Identity,
+}
+
+impl Directory {
+    /// Whether nothing came into the original or went since it was copied.
+    pub fn is_as_seen(&self) -> bool {
+        crate::files::Seen::of(&self.path).is_ok_and(|seen| seen.is_directory() && seen.mtime_ns == self.mtime_ns)
     }
 }
 
@@ -252,6 +294,14 @@ impl Manifest {
             out(&file.path, below(&file.path) || file.copy.is_some() && whole(&file.path))?;
             file.copy.iter().try_for_each(|copy| out(copy, below(copy)))?;
         }
+        for directory in &manifest.directories {
+            out(&directory.path, whole(&directory.path))?;
+            out(&directory.copy, below(&directory.copy))?;
+            directory.files.iter().try_for_each(|file| out(&file.name, below(&file.name)))?;
+        }
+        if let Some(variable) = manifest.environment.iter().find(|variable| !variable.is_sound()) {
+            return Err(format!("it sets {:?}, which no remedy does", variable.name));
+        }
         Ok(manifest)
     }
 
@@ -320,6 +370,13 @@ mod tests {
                 after: identity,
                 mtime_ns: Some(5),
             }],
+            directories: vec![Directory {
+                path: "/usr/lib/gio/modules".into(),
+                copy: "files/1-caches".into(),
+                mtime_ns: 6,
+                files: vec![Built { name: "giomodule.cache".into(), before: None, after: identity }],
+            }],
+            environment: crate::environment::of_set(&Set::from([Remedy::BindNow])),
             advice: Vec::new(),
             notes: Vec::new(),
         }
@@ -357,6 +414,10 @@ mod tests {
         assert!(wrong(&|it| it.files[0].path = "/usr/../etc/passwd".into()).contains("leads out"));
         assert!(wrong(&|it| it.files[0].copy = Some("../x".into())).contains("leads out"));
         assert!(wrong(&|it| it.files[0].copy = Some("/etc/passwd".into())).contains("leads out"));
+        assert!(wrong(&|it| it.directories[0].path = "usr".into()).contains("leads out"));
+        assert!(wrong(&|it| it.directories[0].copy = "/etc".into()).contains("leads out"));
+        assert!(wrong(&|it| it.directories[0].files[0].name = "../x".into()).contains("leads out"));
+        assert!(wrong(&|it| it.environment[0].name = "LD_PRELOAD".into()).contains("LD_PRELOAD"));
         assert!(wrong(&|it| it.start = Some("bin/app".into())).contains("leads out"));
         assert!(wrong(&|it| it.program = "".into()).contains("leads out"));
         assert!(wrong(&|it| it.root = "opt".into()).contains("no directory"));
@@ -371,6 +432,21 @@ mod tests {
         rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
         assert!(Manifest::read(home.path()).unwrap_err().to_string().contains("no regular file"));
         assert!(Identity::of(&pipe).is_err());
+    }
+
+    #[test]
+    fn a_directory_that_was_changed_since_is_told() {
+        let home = tempfile::tempdir().unwrap();
+        let mut seen = manifest().directories.remove(0);
+        seen.path = home.path().into();
+        seen.mtime_ns = crate::files::Seen::of(home.path()).unwrap().mtime_ns;
+        assert!(seen.is_as_seen());
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        fs::write(home.path().join("new"), "").unwrap();
+        assert!(!seen.is_as_seen());
+        seen.path = home.path().join("new");
+        seen.mtime_ns = crate::files::Seen::of(&seen.path).unwrap().mtime_ns;
+        assert!(!seen.is_as_seen(), "it is a file");
     }
 
     #[test]

@@ -12,19 +12,43 @@ pub enum Remedy {
     Pack,
     /// The entries of its zip archives go into the order of their first use.
     Archive,
+    /// Caches of fonts, icons, modules, file types and locales are built from the files that it reads one by one.
+    Caches,
+    /// Functions of libraries are looked up when it is loaded, not at their first calls.
+    BindNow,
+    /// All threads take memory from one arena of glibc's allocator.
+    OneArena,
+    /// glibc's allocator asks the kernel for more memory at once and keeps what is freed.
+    KeepHeap,
+    /// glibc's allocator asks for huge pages.
+    HugeHeap,
     /// What it needs is read before it asks for it.
     Preload,
 }
 
 impl Remedy {
     /// All of them, in the order in which they are built: the later ones see the files of the earlier ones.
-    pub const ALL: [Self; 3] = [Self::Pack, Self::Archive, Self::Preload];
+    pub const ALL: [Self; 8] = [
+        Self::Pack,
+        Self::Archive,
+        Self::Caches,
+        Self::BindNow,
+        Self::OneArena,
+        Self::KeepHeap,
+        Self::HugeHeap,
+        Self::Preload,
+    ];
 
     /// Its name in answers, and of its variant in recordings.
     pub fn name(self) -> &'static str {
         match self {
             Self::Pack => "pack",
             Self::Archive => "archive",
+            Self::Caches => "caches",
+            Self::BindNow => "bind-now",
+            Self::OneArena => "one-arena",
+            Self::KeepHeap => "keep-heap",
+            Self::HugeHeap => "huge-heap",
             Self::Preload => "preload",
         }
     }
@@ -34,8 +58,18 @@ impl Remedy {
         match self {
             Self::Pack => "relative relocations of ELF files go into packed tables (DT_RELR)",
             Self::Archive => "entries of zip archives that the start uses lie first, in the order of their use",
+            Self::Caches => "caches are built of files that the start reads one by one",
+            Self::BindNow => "functions of libraries are looked up while they are loaded, not at their first calls",
+            Self::OneArena => "all threads take memory from one arena of glibc's allocator",
+            Self::KeepHeap => "glibc's allocator takes memory in larger steps and keeps up to 256 MiB that are freed",
+            Self::HugeHeap => "glibc's allocator asks for huge pages",
             Self::Preload => "what the start needs is read before the program is started",
         }
+    }
+
+    /// Whether there are other files with it, which root lays over the originals for a measurement.
+    pub fn changes_files(self) -> bool {
+        matches!(self, Self::Pack | Self::Archive | Self::Caches)
     }
 }
 

@@ -160,6 +160,16 @@ pub fn applied(document: &AppliedDocument, width: usize) -> Page {
         page.line("Start it with what it reads ahead:");
         page.line(&format!("  thaw-preload {} -- PROGRAM", harmless(&shown(&preload.manifest))));
     }
+    if let Some(environment) = document.what.environment.as_ref().filter(|_| document.applied) {
+        let sets = environment.variables.iter().map(|it| format!("{}={}", it.name, it.value));
+        let sets = sets.collect::<Vec<_>>().join(" ");
+        page.line("Start it with what it is to be started with:");
+        page.line(&format!("  env {} PROGRAM", harmless(&sets)));
+        page.line(&format!("  in a unit of systemd: EnvironmentFile={}", harmless(&shown(&environment.file))));
+        if document.what.preload.as_ref().is_some_and(|preload| preload.desktop.is_some()) {
+            page.line("  the desktop entry does not set it");
+        }
+    }
     if document.applied {
         page.line(&format!("Undo: thaw optimize --undo {}", harmless(&shown(&document.what.directory))));
     }
@@ -173,6 +183,12 @@ pub fn list(page: &mut Page, applied: &Applied) {
     }
     for archive in &applied.reordered {
         page.line(&format!("  {} is in the order of its use", harmless(&shown(&archive.file.path))));
+    }
+    for cache in &applied.caches {
+        page.line(&format!("  {} is a cache that was built", harmless(&shown(&cache.path))));
+    }
+    if let Some(environment) = &applied.environment {
+        page.line(&format!("  {} is what the program is to be started with", harmless(&shown(&environment.file))));
     }
     if let Some(preload) = &applied.preload {
         page.line(&format!("  {} is what the start reads ahead", harmless(&shown(&preload.manifest))));

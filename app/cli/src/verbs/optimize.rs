@@ -6,6 +6,7 @@ use crate::args::user::UserArgs;
 use crate::plan::FromWords;
 use crate::verbs::preload;
 use crate::{output, text};
+use ::optimize::environment::with_users;
 use ::optimize::files;
 use ::optimize::manifest::{Manifest, this_machine};
 use ::optimize::remedy::Remedy;
@@ -102,6 +103,10 @@ fn start(directory: &Path, words: &[OsString]) -> Result<Exit> {
         let hint = "without root this needs user namespaces; after an upgrade: record it again, then `thaw optimize`";
         output::complain(&text::errors::warning_line(&text, Some(hint)));
     }
+    let variables = with_users(&manifest.environment, |name| std::env::var_os(name));
+    if let Err(error) = os::spawn::set_variables(&variables) {
+        output::complain(&text::errors::warning_line(&error.to_string(), None));
+    }
     let command = std::iter::once(program.into_os_string()).chain(words.iter().cloned()).collect();
     if !manifest.kept.contains(&Remedy::Preload) {
         preload::become_program(command);
@@ -112,7 +117,7 @@ fn start(directory: &Path, words: &[OsString]) -> Result<Exit> {
 
 /// Puts the copies over the originals, for this process and what it becomes.
 fn cover(manifest: &Manifest, directory: &Path) -> std::result::Result<(), String> {
-    if manifest.files.is_empty() {
+    if manifest.files.is_empty() && manifest.directories.is_empty() {
         return Ok(());
     }
     if manifest.machine != this_machine() {
@@ -122,8 +127,12 @@ fn cover(manifest: &Manifest, directory: &Path) -> std::result::Result<(), Strin
     if let Some(file) = manifest.files.iter().find(|file| !file.is_as_seen(manifest)) {
         return Err(format!("{} was changed since they were made", shown(&file.path)));
     }
-    let pairs: Vec<(PathBuf, PathBuf)> =
-        manifest.files.iter().map(|file| (file.copy(directory), file.original(manifest))).collect();
+    if let Some(of) = manifest.directories.iter().find(|of| !of.is_as_seen()) {
+        return Err(format!("{} was changed since they were made", shown(&of.path)));
+    }
+    let files = manifest.files.iter().map(|file| (file.copy(directory), file.original(manifest)));
+    let caches = manifest.directories.iter().map(|of| (directory.join(&of.copy), of.path.clone()));
+    let pairs: Vec<(PathBuf, PathBuf)> = files.chain(caches).collect();
     let covers = Covers::new(pairs.iter().map(|(copy, original)| (&**copy, &**original)));
     let covers = covers.map_err(|error: Error| error.to_string())?;
     let entered = match rustix::process::geteuid().is_root() {

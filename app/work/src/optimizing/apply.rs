@@ -6,12 +6,16 @@
 use super::archives;
 use super::build::{PRELOAD, moved};
 use model::{Error, Exit, Result, shown};
-use optimize::applied::{Applied, AppliedFile, AppliedPreload, Reordered, Standing, kept_original, preload_manifest};
+use optimize::applied::{
+    Applied, AppliedCache, AppliedEnvironment, AppliedFile, AppliedPreload, Reordered, Standing, environment_file,
+    kept_original, preload_manifest,
+};
 use optimize::files;
-use optimize::kept::{keep, put_back};
-use optimize::manifest::{Changed, Manifest, SCHEMA};
+use optimize::kept::{keep, place, put_back};
+use optimize::manifest::{Changed, Directory, Manifest, SCHEMA};
 use optimize::remedy::Remedy;
-use os::replace::Existing;
+use os::records::remove;
+use os::replace::{Existing, Rights, write_whole};
 use pack::{Options, Outcome, Target, pack_file, restore_file};
 use preload::install::{Scope, Subject};
 use preload::manifest::{Kind, Manifest as Reads};
@@ -77,22 +81,36 @@ pub fn apply(directory: &Path, desktop: Option<&str>, scope: Scope) -> Result<Ap
         let files = manifest.files.iter().filter(move |file| file.by == by);
         files.map(|file| AppliedFile { path: file.original(&manifest), before: file.before, after: file.after })
     };
-    let reordered = changed_by(Remedy::Archive).enumerate();
-    let reordered =
-        reordered.map(|(number, file)| Ok(Reordered { original: kept_original(&directory, number)?, file }));
+    let mut number = 0..;
+    let mut next_original = || kept_original(&directory, number.next().unwrap_or_default());
+    let reordered: Vec<Reordered> = changed_by(Remedy::Archive)
+        .map(|file| Ok(Reordered { original: next_original()?, file }))
+        .collect::<Result<_>>()?;
+    let built = manifest.directories.iter().flat_map(|of| of.files.iter().map(|file| (of.path.join(&file.name), file)));
+    let caches = built.map(|(path, file)| {
+        let original = file.before.map(|_| next_original()).transpose()?;
+        Ok(AppliedCache { path, before: file.before, after: file.after, original })
+    });
+    let caches: Vec<AppliedCache> = caches.collect::<Result<_>>()?;
+    let variables = manifest.environment.clone();
+    let environment = (!variables.is_empty())
+        .then(|| Ok(AppliedEnvironment { file: environment_file(&directory)?, variables }))
+        .transpose()?;
     let applied = Applied {
         schema: SCHEMA.into(),
         directory: directory.clone(),
         root: manifest.root.clone(),
         made_unix_ns: os::machine::now_unix_ns(),
         packed: changed_by(Remedy::Pack).collect(),
-        reordered: reordered.collect::<Result<_>>()?,
+        reordered,
+        caches,
+        environment,
         preload: preload.transpose()?,
     };
-    for file in applied.files() {
-        check_no_link(&file.path)?;
-        if file.standing() != Standing::Original {
-            return Err(Error::on(Exit::Data, "this file is not the one that was measured:", &file.path)
+    for (path, standing) in applied.standings() {
+        check_no_link(path)?;
+        if standing != Standing::Original {
+            return Err(Error::on(Exit::Data, "this file is not the one that was measured:", path)
                 .because("it was changed or removed since, say by an upgrade")
                 .hint("record the program again, then `thaw optimize RECORDING -o DIR --force`"));
         }
@@ -112,7 +130,15 @@ pub fn apply(directory: &Path, desktop: Option<&str>, scope: Scope) -> Result<Ap
 
 /// A link must not lead a change elsewhere.
 fn check_no_link(path: &Path) -> Result<()> {
-    let real = path.canonicalize().map_err(|cause| Error::on(Exit::Data, "cannot find", path).because(cause))?;
+    // A cache that is not there yet is to be in its directory.
+    let real = match path.symlink_metadata() {
+        Err(cause) if cause.kind() == std::io::ErrorKind::NotFound => {
+            let (above, name) = (path.parent().unwrap_or(path), path.file_name().unwrap_or_default());
+            above.canonicalize().map(|above| above.join(name))
+        }
+        _ => path.canonicalize(),
+    };
+    let real = real.map_err(|cause| Error::on(Exit::Data, "cannot find", path).because(cause))?;
     match real == path {
         true => Ok(()),
         false => Err(Error::on(Exit::Data, "there is a link on the way to this file:", path)
@@ -150,6 +176,11 @@ fn perform(applied: &Applied, reads: Option<Reads>, manifest: &Manifest) -> Resu
         keep(&file.path, file.before, original)?;
         archives::apply(original, &changed.copy(directory), file.after, &file.path)?;
     }
+    write_caches(applied, manifest)?;
+    if let Some(environment) = &applied.environment {
+        let lines = environment.variables.iter().map(|it| format!("{}={}\n", it.name, it.value));
+        write_whole(&environment.file, lines.collect::<String>().as_bytes(), Rights::Usual, Existing::Replace)?;
+    }
     let (Some(reads), Some(preload)) = (reads, &applied.preload) else { return Ok(()) };
     // In results of before the copies were started from where they lie.
     let mut reads = moved(reads, &directory.join("tree"), &applied.root);
@@ -164,6 +195,21 @@ fn perform(applied: &Applied, reads: Option<Reads>, manifest: &Manifest) -> Resu
     reads.write(&preload.manifest, Existing::Replace)?;
     if let Some(name) = &preload.desktop {
         preload::install::install(&reads, &Subject::Launcher(name.clone()), scope_of(preload.system))?;
+    }
+    Ok(())
+}
+
+/// Puts the files of caches where they were measured to help.
+fn write_caches(applied: &Applied, manifest: &Manifest) -> Result<()> {
+    for cache in &applied.caches {
+        os::interrupt::check()?;
+        let of_path = |of: &&Directory| cache.path.starts_with(&of.path);
+        let of = manifest.directories.iter().find(of_path).ok_or_else(|| Error::bug("a cache without a directory"))?;
+        let made = files::moved(&cache.path, &of.path, &applied.directory.join(&of.copy));
+        if let (Some(before), Some(original)) = (cache.before, &cache.original) {
+            keep(&cache.path, before, original)?;
+        }
+        place(&made, cache.after, &cache.path)?;
     }
     Ok(())
 }
@@ -192,19 +238,19 @@ pub fn undo(directory: &Path, since: Since) -> Result<AppliedDocument> {
     let applied = Applied::read(&directory)?.ok_or_else(|| {
         Error::on(Exit::Usage, "thaw has not applied", &directory).hint("`thaw doctor` lists what is applied")
     })?;
-    let changed: Vec<&AppliedFile> =
-        applied.files().filter(|file| matches!(file.standing(), Standing::Changed | Standing::Gone)).collect();
-    if let Some(file) = changed.first().filter(|_| since == Since::Refuse) {
-        let why = match file.standing() {
+    let changed: Vec<(&Path, Standing)> =
+        applied.standings().filter(|(_, standing)| matches!(standing, Standing::Changed | Standing::Gone)).collect();
+    if let Some((path, standing)) = changed.first().filter(|_| since == Since::Refuse) {
+        let why = match standing {
             Standing::Gone => "it is gone",
             _ => "it was changed since, say by an upgrade",
         };
-        return Err(Error::on(Exit::Data, "nothing is undone, because of", &file.path).because(why).hint(format!(
+        return Err(Error::on(Exit::Data, "nothing is undone, because of", path).because(why).hint(format!(
             "thaw optimize --undo {} --force leaves such files as they are, undoes the rest, and forgets it",
             shown(&directory)
         )));
     }
-    let mut kept: Vec<String> = changed.iter().map(|file| shown(&file.path)).collect();
+    let mut kept: Vec<String> = changed.iter().map(|(path, _)| shown(path)).collect();
     kept.extend(take_back(&applied)?);
     applied.forget()?;
     Ok(AppliedDocument { schema: "thaw.optimize-applied/1", applied: false, what: applied, kept })
@@ -223,6 +269,12 @@ fn take_back(applied: &Applied) -> Result<Vec<String>> {
     }
     for Reordered { file, original } in applied.reordered.iter().filter(|it| it.file.standing() == Standing::Applied) {
         put_back(&file.path, file.before, original)?;
+    }
+    for cache in applied.caches.iter().filter(|cache| cache.standing() == Standing::Applied) {
+        match (cache.before, &cache.original) {
+            (Some(before), Some(original)) => put_back(&cache.path, before, original)?,
+            _ => remove(&cache.path)?,
+        }
     }
     let ours = |it: &pack::Installed| applied.packed.iter().any(|file| file.path == it.path);
     // Also where the original is back by other hands: what is kept of it is to be forgotten.

@@ -13,9 +13,9 @@
 //! files. So the program finds everything where it belongs, wherever that is. Of each file, the original is measured as
 //! a copy too: its place on the disk and its age are no part of the answer.
 
-use super::folder;
 use super::plan::Plan;
 use super::source::{Source, Wishes};
+use super::{caches, folder};
 use crate::rundir::RunDir;
 use crate::shell::command_line;
 use crate::words::harmless;
@@ -23,8 +23,9 @@ use crate::{page, recorded, typed};
 use bench::conduct::Host;
 use bench::record::{Lab, LabOptions, Program};
 use model::{CacheState, Error, Exit, Result, RunKind, shown};
+use optimize::environment::{of_set, with_users};
 use optimize::files::{self, Seen};
-use optimize::manifest::{Changed, Identity, Manifest, NAME};
+use optimize::manifest::{Built, Changed, Directory, Identity, Manifest, NAME};
 use optimize::remedy::{Remedy, Set, name_of};
 use os::covers::Pairs;
 use os::journal::{Entry, Undo, hold};
@@ -54,11 +55,13 @@ pub enum Ahead {
     No,
 }
 
-/// A file that a remedy changes.
+/// A file that a remedy changes, or a directory in which it builds a cache.
 struct Original {
     path: PathBuf,
     by: Remedy,
     seen: Seen,
+    /// What became of a directory.
+    built: Vec<Built>,
 }
 
 /// All copies. Dropping it removes what did not become DIR.
@@ -79,6 +82,8 @@ pub struct Copies<'a> {
     /// How often sets were measured.
     rounds: u32,
     rooms: Option<RunDir>,
+    /// What is to be said of the copies.
+    notes: Vec<String>,
     _entry: Entry,
 }
 
@@ -88,13 +93,19 @@ impl<'a> Copies<'a> {
     /// # Errors
     /// There is no room; something cannot be read or written; interrupted.
     pub fn begin(source: &'a Source, plan: &'a Plan, out: &Path, wishes: &Wishes) -> Result<Self> {
-        let original = |(by, path): (Remedy, &Path)| Ok(Original { path: path.to_owned(), by, seen: Seen::of(path)? });
+        let original = |(by, path): (Remedy, &Path)| {
+            Ok(Original { path: path.to_owned(), by, seen: Seen::of(path)?, built: Vec::new() })
+        };
         let originals = plan.changed().map(original).collect::<Result<Vec<_>>>()?;
         let (Some(beside), Some(name)) = (out.parent(), out.file_name()) else {
             return Err(Error::on(Exit::Usage, "this is no place for a directory:", out));
         };
         // Each file twice, and a little for recordings and runners.
-        let bytes: u64 = originals.iter().map(|original| original.seen.size.0).sum();
+        let size = |original: &Original| match original.by {
+            Remedy::Caches => caches::size(&original.path),
+            _ => original.seen.size,
+        };
+        let bytes: u64 = originals.iter().map(|original| size(original).0).sum();
         files::check_room(beside, model::Bytes(bytes.saturating_mul(2).saturating_add(64 << 20)))?;
         let work = beside.join(format!(".{}.thaw-{}", name.to_string_lossy(), std::process::id()));
         let make = || {
@@ -110,8 +121,11 @@ impl<'a> Copies<'a> {
         let read_ahead_kib = wishes.readahead.map(|size| size.0 / 1024).or(recorded);
         let disk = source.disk(wishes);
         let (sets, rounds) = (Vec::new(), 0);
-        let copies = Self { source, plan, disk, read_ahead_kib, work, originals, sets, rounds, rooms, _entry: entry };
+        let notes = Vec::new();
+        let mut copies =
+            Self { source, plan, disk, read_ahead_kib, work, originals, sets, rounds, rooms, notes, _entry: entry };
         copies.fill()?;
+        copies.build_caches()?;
         Ok(copies)
     }
 
@@ -121,6 +135,10 @@ impl<'a> Copies<'a> {
             os::interrupt::check()?;
             let path = &original.path;
             os::tree::copy(path, &self.copy(number, None))?;
+            if original.by == Remedy::Caches {
+                os::tree::copy(path, &self.copy(number, Some(original.by)))?;
+                continue;
+            }
             let changed = self.copy(number, Some(original.by));
             let archive = self.plan.archives.iter().find(|archive| archive.path == *path);
             match archive.filter(|_| original.by == Remedy::Archive) {
@@ -139,6 +157,57 @@ impl<'a> Copies<'a> {
         let directory = self.work.join(FILES);
         let synced = fs::File::open(&directory).and_then(|open| Ok(rustix::fs::syncfs(open)?));
         synced.map_err(|cause| Error::on(Exit::Machine, "cannot write", &directory).because(cause))
+    }
+
+    /// Builds caches in the copies of their directories. Where that brings no other file, or goes wrong, the original
+    /// stays.
+    fn build_caches(&mut self) -> Result<()> {
+        let mut originals = std::mem::take(&mut self.originals);
+        let mut left = Vec::new();
+        for (number, original) in originals.iter_mut().enumerate().filter(|(_, it)| it.by == Remedy::Caches) {
+            os::interrupt::check()?;
+            let of_it = self.plan.caches.iter().find(|one| one.directory == original.path);
+            let one = of_it.ok_or_else(|| Error::bug("a directory without a cache"))?;
+            let (plain, changed) = (self.copy(number, None), self.copy(number, Some(original.by)));
+            let why = match caches::build(self.source, one, &plain, &changed) {
+                Ok(built) if !built.is_empty() => {
+                    original.built = built;
+                    continue;
+                }
+                Ok(_) => "it is fresh".to_owned(),
+                Err(error) if error.exit == Exit::Interrupted => return Err(error),
+                Err(error) => error.cause.as_ref().map_or_else(|| error.what.clone(), ToString::to_string),
+            };
+            let place = self.source.shown(&original.path);
+            self.notes.push(format!("no cache of {} is built in {place} ({why})", one.kind.name()));
+            left.push(number);
+        }
+        // Copies have the numbers of what stays.
+        for number in left.into_iter().rev() {
+            originals.remove(number);
+            for by in [None, Some(Remedy::Caches)] {
+                os::tree::remove(&self.copy(number, by))?;
+                for later in number..originals.len() {
+                    let by = by.map(|_| originals[later].by);
+                    let moved = fs::rename(self.copy(later + 1, by), self.copy(later, by));
+                    moved.map_err(|cause| Error::on(Exit::Machine, "cannot write in", &self.work).because(cause))?;
+                }
+            }
+        }
+        self.originals = originals;
+        Ok(())
+    }
+
+    /// What was planned and can be measured.
+    pub fn remedies(&self) -> Vec<Remedy> {
+        let has_copy = |remedy: &Remedy| self.originals.iter().any(|original| original.by == *remedy);
+        let planned = self.plan.remedies.iter().copied();
+        planned.filter(|remedy| *remedy != Remedy::Caches || has_copy(remedy)).collect()
+    }
+
+    /// What is to be said of the copies.
+    pub fn take_notes(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.notes)
     }
 
     /// The copy of a file, as it is or as a remedy makes it.
@@ -206,10 +275,18 @@ impl<'a> Copies<'a> {
         }
         argv.push(self.source.start.clone().into_os_string());
         argv.extend(recorded.argv.iter().skip(1).map(word));
+        let mut env: Vec<(OsString, Option<OsString>)> =
+            recorded.env.iter().map(|(name, value)| (name.clone(), value.as_ref().map(word))).collect();
+        let user = |name: &str| match env.iter().rev().find(|(known, _)| known == name) {
+            Some((_, value)) => value.clone(),
+            None => std::env::var_os(name),
+        };
+        let set_by_it = with_users(&of_set(set), user);
+        env.extend(set_by_it.into_iter().map(|(name, value)| (name, Some(value))));
         Program {
             name: name_of(set),
             argv,
-            env: recorded.env.iter().map(|(name, value)| (name.clone(), value.as_ref().map(word))).collect(),
+            env,
             restore: recorded.restore.iter().map(|path| self.word(set, path.as_os_str()).into()).collect(),
             covers: self.covers(set),
             ..recorded.clone()
@@ -329,6 +406,12 @@ impl<'a> Copies<'a> {
                 Identity::of(path).map_err(|cause| Error::on(Exit::Machine, "cannot read", path).because(cause))
             };
             let copy = copy_name(number, Some(original.by));
+            if original.by == Remedy::Caches {
+                fs::rename(self.work.join(&copy), last.join(&copy)).map_err(cannot)?;
+                let (path, mtime_ns, files) = (original.path.clone(), original.seen.mtime_ns, original.built.clone());
+                manifest.directories.push(Directory { path, copy, mtime_ns, files });
+                continue;
+            }
             let (before, after) = (identity(&original.path)?, identity(&self.work.join(&copy))?);
             fs::rename(self.work.join(&copy), last.join(&copy)).map_err(cannot)?;
             let (path, mtime_ns) = (original.path.clone(), Some(original.seen.mtime_ns));
@@ -347,7 +430,7 @@ impl<'a> Copies<'a> {
             reads.write(&last.join(PRELOAD), Existing::Keep)?;
             fs::copy(preload::exec::runner()?, last.join(RUNNER)).map_err(cannot)?;
         }
-        let words: Vec<OsString> = match manifest.files.is_empty() && manifest.kept.contains(&Remedy::Preload) {
+        let words: Vec<OsString> = match manifest.kept == Set::from([Remedy::Preload]) {
             true => vec![
                 out.join(RUNNER).into(),
                 out.join(PRELOAD).into(),

@@ -9,6 +9,7 @@ use crate::{needs, target};
 use bench::record::Program;
 use model::{Bytes, CacheState, Error, Exit, Result, shown};
 use optimize::choose::Times;
+use optimize::files::moved;
 use optimize::remedy::{Remedy, Set, name_of};
 use os::replace::Existing;
 use preload::plan::Gap;
@@ -36,8 +37,10 @@ pub fn learn(copies: &Copies<'_>, sets: &[Set], told: Told, plans: &dyn Plans) -
         let needed = needs::of(std::slice::from_ref(&recording), Some(&name_of(set)))?;
         let (wanted, _) = preload::make::look(needed.files);
         let covers = copies.covers(set);
-        let is_copy = |path: &Path| covers.iter().any(|(copy, _)| copy == path);
-        if !covers.is_empty() && !wanted.iter().any(|file| is_copy(&file.entry.path)) {
+        let is_copy = |path: &Path| covers.iter().any(|(copy, _)| path.starts_with(copy));
+        // With a cache, what else is in its directory need not be read.
+        let has_files = covers.iter().any(|(copy, _)| copy.is_file());
+        if has_files && !wanted.iter().any(|file| is_copy(&file.entry.path)) {
             return Err(Error::on(Exit::Target, "a start reads none of the files that were changed:", &covers[0].1)
                 .because("it starts another program than when it was recorded")
                 .hint("record it again: thaw record -- PROGRAM ARGS"));
@@ -47,8 +50,8 @@ pub fn learn(copies: &Copies<'_>, sets: &[Set], told: Told, plans: &dyn Plans) -
         let mut reads = target::plan(wanted, Gap::Fastest, target::order(disk), disk, about).manifest;
         // When it is read the copies have the names of the originals.
         for entry in &mut reads.files {
-            if let Some((_, original)) = covers.iter().find(|(copy, _)| *copy == entry.path) {
-                entry.path.clone_from(original);
+            if let Some((copy, original)) = covers.iter().find(|(copy, _)| entry.path.starts_with(copy)) {
+                entry.path = moved(&entry.path, copy, original);
             }
         }
         reads.write(&copies.directory(set).join(PRELOAD), Existing::Keep)?;

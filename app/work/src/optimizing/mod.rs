@@ -8,7 +8,10 @@
 pub mod apply;
 mod archives;
 mod build;
+mod caches;
+mod environment;
 mod measure;
+mod owners;
 mod plan;
 pub mod source;
 
@@ -80,9 +83,11 @@ fn optimize(
     plans: &dyn Plans,
 ) -> Result<()> {
     let mut copies = Copies::begin(source, plan, out, wishes)?;
+    manifest.notes.extend(copies.take_notes());
+    let remedies = copies.remedies();
     let mut measured = Measured::default();
     loop {
-        let mut sets = measured.next(&plan.remedies);
+        let mut sets = measured.next(&remedies);
         if sets.is_empty() {
             break;
         }
@@ -123,6 +128,7 @@ fn optimize(
         manifest.notes.push(why.into());
     }
     manifest.kept = measured.best();
+    manifest.environment = optimize::environment::of_set(&manifest.kept);
     copies.finish(manifest, out)
 }
 
@@ -149,6 +155,8 @@ fn manifest(source: &Source, plan: &Plan, wishes: &Wishes) -> Manifest {
         tried: plan.tried(source),
         kept: Set::new(),
         files: Vec::new(),
+        directories: Vec::new(),
+        environment: Vec::new(),
         advice: plan.advice.clone(),
         notes: plan.notes.clone(),
     }

@@ -2,6 +2,7 @@
 
 use super::archives::{self, Found};
 use super::source::{Source, Wishes};
+use super::{caches, environment, owners};
 use crate::shell::command_line;
 use crate::words::units;
 use crate::{needs, target};
@@ -9,7 +10,9 @@ use disk::model::Model;
 use disk::simulate;
 use layout::frag::FileLayout;
 use model::{Bytes, CacheState, DiskOffset, FileId, Nanos, Owner, Result, Served, TouchEngine, shown};
+use optimize::caches::Lacking;
 use optimize::choose::Measured;
+use optimize::environment::{LEAST_CALLS, LEAST_FAULTS, candidates, of_remedy, of_set};
 use optimize::files::{Candidate, Seen};
 use optimize::manifest::{Advice, ReadAhead, Tried};
 use optimize::predict::{Change, Prediction, Preloaded, Start, predict};
@@ -42,6 +45,8 @@ pub struct Plan {
     pub pack: Vec<PathBuf>,
     /// Archives to reorder.
     pub archives: Vec<Found>,
+    /// Caches to build.
+    pub caches: Vec<Lacking>,
     /// What could be done beside these.
     pub advice: Vec<Advice>,
     /// What the user should know.
@@ -52,6 +57,8 @@ pub struct Plan {
     wanted: Vec<Wanted>,
     reads: Option<ReadAhead>,
     changes: BTreeMap<Remedy, Vec<String>>,
+    /// What the owners of the start say, where they were recorded.
+    gains: Option<owners::Gains>,
 }
 
 impl Plan {
@@ -71,6 +78,7 @@ impl Plan {
             remedies: Vec::new(),
             pack: Vec::new(),
             archives: Vec::new(),
+            caches: Vec::new(),
             advice: Vec::new(),
             notes: Vec::new(),
             start,
@@ -78,6 +86,7 @@ impl Plan {
             wanted,
             reads: None,
             changes: BTreeMap::new(),
+            gains: owners::gains(source)?,
         };
         if source.rows.blocks.is_empty() {
             plan.notes.push(
@@ -86,6 +95,8 @@ impl Plan {
         }
         plan.packable(source)?;
         plan.archives(source)?;
+        plan.lacking(source);
+        plan.environment(source)?;
         plan.read_ahead(starts);
         plan.relinking(source);
         plan.scattered(source)?;
@@ -93,10 +104,11 @@ impl Plan {
         Ok(plan)
     }
 
-    /// Files that a remedy changes, and by which.
+    /// Files that a remedy changes, directories in which it builds caches, and which remedy.
     pub fn changed(&self) -> impl Iterator<Item = (Remedy, &Path)> {
         let packed = self.pack.iter().map(|path| (Remedy::Pack, &**path));
-        packed.chain(self.archives.iter().map(|archive| (Remedy::Archive, &*archive.path)))
+        let archives = self.archives.iter().map(|archive| (Remedy::Archive, &*archive.path));
+        packed.chain(archives).chain(self.caches.iter().map(|one| (Remedy::Caches, &*one.directory)))
     }
 
     /// Leaves only remedies that change no file.
@@ -105,9 +117,10 @@ impl Plan {
             return;
         }
         self.notes.push(format!("not tried, because {why}: {}", named_remedies(&self.remedies)));
-        self.remedies.retain(|remedy| *remedy == Remedy::Preload);
+        self.remedies.retain(|remedy| !remedy.changes_files());
         self.pack.clear();
         self.archives.clear();
+        self.caches.clear();
     }
 
     /// Says what becomes of changes when packages are upgraded.
@@ -184,6 +197,53 @@ impl Plan {
         if !self.archives.is_empty() {
             self.remedies.push(Remedy::Archive);
             self.changes.insert(Remedy::Archive, survey.changes);
+        }
+        Ok(())
+    }
+
+    /// Caches that the start lacks: it read many files in their place.
+    fn lacking(&mut self, source: &Source) {
+        let (found, notes) = caches::survey(source);
+        self.notes.extend(notes);
+        let change = |one: &Lacking| {
+            let read = units::plural(one.read as u64, "file", "files");
+            let (name, directory) = (one.kind.name(), source.shown(&one.directory));
+            format!(
+                "{name}: a cache in {directory} by {}; the start read {read} of them",
+                shown(Path::new(&one.command[0]))
+            )
+        };
+        if !found.is_empty() {
+            self.remedies.push(Remedy::Caches);
+            self.changes.insert(Remedy::Caches, found.iter().map(change).collect());
+        }
+        self.caches = found;
+    }
+
+    /// Variables of the environment that can do something for this program.
+    fn environment(&mut self, source: &Source) -> Result<()> {
+        let mut about = environment::about(source)?;
+        if self.gains.is_some() {
+            // What is worth a try is then for the owners to say.
+            about.faults = about.faults.max(LEAST_FAULTS);
+            about.lazy_calls = if about.lazy_calls > 0 { about.lazy_calls.max(LEAST_CALLS) } else { 0 };
+        }
+        let (found, notes) = candidates(&about);
+        self.notes.extend(notes);
+        for remedy in found {
+            let gain = self.gains.as_ref().map(|gains| gains.of(remedy));
+            if gain == Some(Nanos(0)) {
+                self.notes.push(format!("not tried (the owners of the start say that it gains nothing): {remedy}"));
+                continue;
+            }
+            let why = match remedy {
+                _ if let Some(gain) = gain => format!("the owners of the start say that it gains at most {gain}"),
+                Remedy::BindNow => format!("its files bind {} at first calls", units::count(about.lazy_calls)),
+                _ => format!("a start is given {} pages of memory", units::count(about.faults)),
+            };
+            let sets = of_remedy(remedy).map(|it| format!("sets {}={}; {why}", it.name, it.value));
+            self.remedies.push(remedy);
+            self.changes.insert(remedy, sets.into_iter().collect());
         }
         Ok(())
     }
@@ -321,8 +381,19 @@ impl Plan {
             .map_or(start.length, |(_, requests)| simulate::predict(&self.disk, requests, start.length).as_came.length)
     }
 
-    /// What a set of remedies would gain; nobody knows without requests.
+    /// What a set of remedies would gain. Nobody knows without requests, nor of remedies that are for something else
+    /// than requests.
     pub fn predict(&self, source: &Source, set: &Set) -> Option<Prediction> {
+        let others: Vec<Remedy> = set.iter().copied().filter(|remedy| of_remedy(*remedy).is_some()).collect();
+        if set.contains(&Remedy::Caches) {
+            return None;
+        }
+        if !others.is_empty() {
+            let gains = self.gains.as_ref()?;
+            let files = set.iter().copied().filter(|remedy| !others.contains(remedy)).collect::<Set>();
+            let by_requests = if files.is_empty() { None } else { Some(self.predict(source, &files)?) };
+            return Some(gains.predict(&others, by_requests));
+        }
         let mut cut = if set.contains(&Remedy::Pack) { self.cut.clone() } else { BTreeMap::new() };
         let archives = if set.contains(&Remedy::Archive) { &self.archives[..] } else { &[] };
         let preload = set.contains(&Remedy::Preload).then(|| self.preloaded(source, &cut, archives));
@@ -375,6 +446,7 @@ impl Plan {
             measured: None,
             verdict: None,
             changes: changes(&set),
+            environment: of_set(&set),
             reads: self.reads.filter(|_| set == Set::from([Remedy::Preload])),
             set,
         };
@@ -383,7 +455,7 @@ impl Plan {
 }
 
 fn named_remedies(remedies: &[Remedy]) -> String {
-    let changing = remedies.iter().filter(|remedy| **remedy != Remedy::Preload);
+    let changing = remedies.iter().filter(|remedy| remedy.changes_files());
     changing.map(|remedy| remedy.name()).collect::<Vec<_>>().join(", ")
 }
 

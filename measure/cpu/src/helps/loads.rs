@@ -80,6 +80,7 @@ fn relocations(object: &LoaderObject, start: &LoaderStart) -> Option<Help> {
         high_ns: None,
         is_at_most: true,
         how: "all of its relocation in a hot start, without protection; which part each kind has is not known".into(),
+        eases: None,
         command,
     })
 }
@@ -101,6 +102,7 @@ fn mapping(start: &LoaderStart) -> Option<Help> {
         high_ns: None,
         is_at_most: true,
         how: "finding and mapping all of them, in a hot start".to_owned(),
+        eases: None,
         command: Vec::new(),
     })
 }
@@ -127,6 +129,7 @@ fn initialiser(place: u32, row: &InitialiserRow, start: &LoaderStart, cost: Cost
         // Of a library that is loaded later nobody knows whether it is waited for.
         is_at_most: start.before_main.is_none_or(|main| row.began > main),
         how: "how long it took in a hot start whose loader was watched".to_owned(),
+        eases: None,
         command: Vec::new(),
     })
 }

@@ -1,8 +1,9 @@
 //! Rules on owners of the path, and on waits of one thread for another. Pure.
 
 use super::bound::{Arrives, Bound};
-use super::{Help, Known};
+use super::{Eases, Help, Known};
 use crate::path::{Ran, is_kernel_thread};
+use crate::phase::Phase;
 use crate::report::{Does, LaneState, StepRow};
 use crate::several::Shared;
 use crate::waits::Kind;
@@ -15,18 +16,28 @@ struct Rule {
     how: &'static str,
     /// What takes the owner's place costs time too.
     is_at_most: bool,
+    eases: Option<Eases>,
     command: Vec<String>,
 }
+
+/// System calls by which allocators take memory and give it back.
+const MEMORY: [&str; 6] = ["brk", "mmap", "munmap", "mremap", "mprotect", "madvise"];
+/// Functions of the loader that look up a function for the first call of it.
+const BINDS: [&str; 5] = ["_dl_runtime_resolve", "_dl_fixup", "_dl_lookup_symbol_x", "do_lookup_x", "check_match"];
 
 impl Rule {
     fn removes(what: impl Into<String>) -> Self {
         let how = "the time that it has on the way from exec to ready";
-        Self { what: what.into(), how, is_at_most: false, command: Vec::new() }
+        Self { what: what.into(), how, is_at_most: false, eases: None, command: Vec::new() }
     }
 
     fn eases(what: impl Into<String>) -> Self {
         let how = "all the time that it has on the way; what remains of it is not known";
-        Self { what: what.into(), how, is_at_most: true, command: Vec::new() }
+        Self { what: what.into(), how, is_at_most: true, eases: None, command: Vec::new() }
+    }
+
+    fn by(self, eases: Eases) -> Self {
+        Self { eases: Some(eases), ..self }
     }
 }
 
@@ -102,6 +113,7 @@ fn told(rule: Rule, owner: &Shared, arrives: Arrives, ready_ns: u64) -> Help {
         high_ns: owner.high_ns.map(cut),
         is_at_most: rule.is_at_most || arrives.is_cut,
         how,
+        eases: rule.eases,
         command: rule.command,
     }
 }
@@ -133,9 +145,20 @@ fn rule(owner: &Shared, recording: &str) -> Option<Rule> {
                 false => format!("keep {who} from this CPU meanwhile (taskset, a CPU set, a lower weight)"),
             }))
         }
-        Does::Kernel { request: Some(request), .. } if request == "page fault" => Some(Rule::eases(
-            "touch fewer pages: fewer relocations, less memory that is only initialised, larger pages",
-        )),
+        Does::Kernel { request: Some(request), .. } if request == "page fault" => {
+            let what = "touch fewer pages: fewer relocations, less memory that is only initialised, larger pages";
+            Some(Rule::eases(what).by(Eases::PageFaults))
+        }
+        Does::Kernel { request: Some(request), .. } if MEMORY.contains(&&**request) && !is_of_loader(owner) => {
+            let what = "ask the kernel for memory less often: in larger steps, from fewer arenas of the allocator";
+            Some(Rule::eases(what).by(Eases::MemoryCalls))
+        }
+        Does::User { object, function, .. }
+            if is_loader(object) && binds(function.as_deref()) && !is_of_loader(owner) =>
+        {
+            let what = "look up functions while libraries are loaded, not at their first calls (LD_BIND_NOW=1, -z now)";
+            Some(Rule::eases(what).by(Eases::LateBinding))
+        }
         Does::Other { .. } => Some(Rule::removes(format!("ask {} earlier, or do not wait for it", owner.thread))),
         Does::Cpu { .. }
         | Does::Kernel { .. }
@@ -144,6 +167,20 @@ fn rule(owner: &Shared, recording: &str) -> Option<Rule> {
         | Does::Notices
         | Does::Unexplained { .. } => None,
     }
+}
+
+fn is_loader(object: &str) -> bool {
+    object.rsplit('/').next().is_some_and(|name| name.starts_with("ld-"))
+}
+
+/// A loader that names none of its functions may open a library instead.
+fn binds(function: Option<&str>) -> bool {
+    function.is_none_or(|function| BINDS.iter().any(|name| function.starts_with(name)))
+}
+
+/// The loader does it, before main.
+fn is_of_loader(owner: &Shared) -> bool {
+    matches!(owner.phase, Some(Phase::Exec | Phase::Mapping | Phase::Relocation | Phase::Linker))
 }
 
 fn wait(kind: Kind, recording: &str) -> Option<Rule> {
@@ -215,5 +252,6 @@ fn met(whom: Whom, woken: &str, waker: &str, spans: Vec<(u64, u64)>) -> Help {
         ),
     };
     let how = "how long it waits on the way, in one start; the same time has owners of its own".to_owned();
-    Help { what, owner, gain_ns, low_ns: None, high_ns: None, is_at_most: true, how, command: Vec::new() }
+    let (low_ns, high_ns, eases) = (None, None, None);
+    Help { what, owner, gain_ns, low_ns, high_ns, is_at_most: true, how, eases, command: Vec::new() }
 }

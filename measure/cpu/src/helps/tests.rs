@@ -221,6 +221,19 @@ fn page_faults_of_all_functions_are_one_help() {
     assert!(low < both.gain_ns && both.gain_ns <= high && high <= 8 * MS, "{low} to {high}");
 }
 
+#[test]
+fn what_the_allocator_asks_for_and_late_binding_are_eased_from_outside() {
+    let eased = |frames: &[&str]| {
+        let mut trace = drawn::trace(1, &["app|RRRRRzR"]);
+        let stack = drawn::kernel_stack(&mut trace, frames);
+        trace.samples = (0..7).map(|at| crate::Sample { at: drawn::ms(at), tid: 10, in_kernel: true, stack }).collect();
+        helps_of(&trace, None).into_iter().find_map(|help| Some((help.gain_ns / MS, help.is_at_most, help.eases?)))
+    };
+    assert_eq!(eased(&["clear_page_erms", "asm_exc_page_fault"]), Some((6, true, crate::Eases::PageFaults)));
+    assert_eq!(eased(&["unmap_vmas", "__x64_sys_munmap"]), Some((6, true, crate::Eases::MemoryCalls)));
+    assert_eq!(eased(&["vfs_read", "__x64_sys_read"]), None);
+}
+
 fn object(path: &str, relocated_us: u64) -> LoaderObject {
     LoaderObject {
         path: path.into(),

@@ -5,8 +5,7 @@ use elf::{Image, Meaning, Role, Segment, meaning, relr};
 use model::PAGE;
 use object::ReadRef;
 use object::elf::{
-    DF_1_NOW, DF_BIND_NOW, DT_BIND_NOW, DT_FLAGS, DT_FLAGS_1, DT_INIT, DT_INIT_ARRAY, DT_INIT_ARRAYSZ,
-    DT_PREINIT_ARRAY, DT_PREINIT_ARRAYSZ, ET_EXEC, PT_GNU_RELRO,
+    DT_INIT, DT_INIT_ARRAY, DT_INIT_ARRAYSZ, DT_PREINIT_ARRAY, DT_PREINIT_ARRAYSZ, ET_EXEC, PT_GNU_RELRO,
 };
 use std::collections::HashMap;
 use std::ops::Range;
@@ -104,9 +103,7 @@ fn relocations<'data, R: ReadRef<'data>>(image: &Image<R>) -> Result<Relocations
             counts.relative += 1;
         }
     }
-    let flag = |tag, bit: u64| value(image, tag).is_some_and(|flags| flags & bit != 0);
-    let has_tag = value(image, DT_BIND_NOW).is_some();
-    counts.bound_at_once = has_tag || flag(DT_FLAGS, DF_BIND_NOW.0) || flag(DT_FLAGS_1, DF_1_NOW.0);
+    counts.bound_at_once = image.dynamic.as_ref().is_some_and(elf::Dynamic::binds_at_once);
     Ok(counts)
 }
 
