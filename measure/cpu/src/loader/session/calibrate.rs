@@ -6,10 +6,15 @@ use os::spawn::monotonic_ns;
 use os::tracer::{Resume, Tracer, What};
 use std::io;
 
-/// Stops of each kind in a batch, and batches. The median of a batch does not mind a stop that waited for the CPU; the
-/// smallest of the medians does not mind a batch while the machine was busy with something else.
+/// Stops of each kind in a batch, and batches. Times of stops are added up, so that it is their mean that counts: of a
+/// batch without its dearest stops, which something else on the machine held up. The median of the batches does not
+/// mind some while the machine was busy.
 const ROUNDS: usize = 31;
-const BATCHES: usize = 7;
+const BATCHES: usize = 15;
+const DEAREST: usize = ROUNDS / 10;
+/// How long the program stands still before it goes on, as it does where a stop is looked into: its CPU has gone to
+/// sleep by then, and wakes late.
+const STILL: u64 = 100_000;
 const SIGTRAP: i32 = 5;
 const GETPID: u64 = 39;
 
@@ -64,12 +69,12 @@ pub(super) fn measure(
         batches.push(tries.batch(syscall, registers)?);
     }
     restore(tries, registers)?;
-    let least = |of: fn(&Costs) -> i64| batches.iter().map(of).min().unwrap_or(0);
+    let middle = |of: fn(&Costs) -> i64| median(batches.iter().map(of).collect()).unwrap_or(0);
     Ok(Costs {
-        breakpoint: least(|batch| batch.breakpoint),
-        call: least(|batch| batch.call),
-        returned: least(|batch| batch.returned),
-        cpu: batches.iter().filter_map(|batch| batch.cpu).min(),
+        breakpoint: middle(|batch| batch.breakpoint),
+        call: middle(|batch| batch.call),
+        returned: middle(|batch| batch.returned),
+        cpu: median(batches.iter().filter_map(|batch| batch.cpu).collect()),
     })
 }
 
@@ -109,12 +114,12 @@ impl Tries<'_> {
             calls.push(self.one(Resume::ToSystemCall, |what| matches!(what, What::Call(..)))?);
             returns.push(self.one(Resume::ToSystemCall, |what| matches!(what, What::Returned(_)))?);
         }
-        let breakpoint = median(breakpoints).unwrap_or(0);
+        let breakpoint = mean(breakpoints).unwrap_or(0);
         Ok(Costs {
             breakpoint,
             // Without an instruction to try, both are taken for breakpoints.
-            call: median(calls).unwrap_or(breakpoint),
-            returned: median(returns).unwrap_or(breakpoint),
+            call: mean(calls).unwrap_or(breakpoint),
+            returned: mean(returns).unwrap_or(breakpoint),
             cpu: spent.map(|spent| spent / ROUNDS as i64),
         })
     }
@@ -122,6 +127,11 @@ impl Tries<'_> {
     /// One stop of the expected kind.
     fn one(&mut self, mode: Resume, expected: impl Fn(&What) -> bool) -> io::Result<i64> {
         loop {
+            let stopped = monotonic_ns();
+            while monotonic_ns() < stopped + STILL {
+                // Which goes through the kernel, as looking into a program does.
+                self.tracer.waited(self.root);
+            }
             let before = self.tracer.waited(self.root);
             let began = monotonic_ns();
             self.tracer.resume(self.root, mode, 0)?;
@@ -146,6 +156,13 @@ fn median(mut values: Vec<i64>) -> Option<i64> {
     values.get(values.len() / 2).copied()
 }
 
+/// Of all but the dearest.
+fn mean(mut values: Vec<i64>) -> Option<i64> {
+    values.sort_unstable();
+    values.truncate(values.len() - DEAREST.min(values.len()));
+    Some(values.iter().sum::<i64>().checked_div(i64::try_from(values.len()).ok()?)?)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -154,5 +171,12 @@ mod tests {
     fn the_median_does_not_mind_one_that_waited() {
         assert_eq!(median(vec![5, 4, 1_000_000, 6, 5]), Some(5));
         assert_eq!(median(Vec::new()), None);
+    }
+
+    #[test]
+    fn the_mean_counts_what_is_dear_and_leaves_out_what_was_held_up() {
+        assert_eq!(mean(vec![4, 8, 1_000_000, 1_000_000, 1_000_000]), Some(6));
+        assert_eq!(mean(vec![1_000_000; DEAREST]), None);
+        assert_eq!(mean(Vec::new()), None);
     }
 }
