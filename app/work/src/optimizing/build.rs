@@ -187,8 +187,8 @@ impl<'a> Copies<'a> {
             originals.remove(number);
             for by in [None, Some(Remedy::Caches)] {
                 os::tree::remove(&self.copy(number, by))?;
-                for later in number..originals.len() {
-                    let by = by.map(|_| originals[later].by);
+                for (later, moves) in originals.iter().enumerate().skip(number) {
+                    let by = by.map(|_| moves.by);
                     let moved = fs::rename(self.copy(later + 1, by), self.copy(later, by));
                     moved.map_err(|cause| Error::on(Exit::Machine, "cannot write in", &self.work).because(cause))?;
                 }
