@@ -160,7 +160,7 @@ fn median(mut values: Vec<i64>) -> Option<i64> {
 fn mean(mut values: Vec<i64>) -> Option<i64> {
     values.sort_unstable();
     values.truncate(values.len() - DEAREST.min(values.len()));
-    Some(values.iter().sum::<i64>().checked_div(i64::try_from(values.len()).ok()?)?)
+    values.iter().sum::<i64>().checked_div(i64::try_from(values.len()).ok()?)
 }
 
 #[cfg(test)]
