@@ -1,6 +1,7 @@
-//! Unwinds what a debugger took down of stopped programs: `cargo run -p cpu --example unwind -- DIRECTORY`. Of each stop
-//! there are `N.state` (process, `rip`, `rsp`, `rbp`, `rbx`, in decimal), `N.stack` (memory from `rsp` on) and `N.maps` (the
-//! text of /proc/PID/maps). Prints a line for each: N, `whole` or `part`, then addresses, innermost first.
+//! Unwinds what a debugger took down of stopped programs: `cargo run -p cpu --example unwind -- DIRECTORY`. Of each
+//! stop there are `N.state` (process, `rip`, `rsp`, `rbp`, `rbx`, in decimal), `N.stack` (memory from `rsp` on) and
+//! `N.maps` (the text of /proc/PID/maps). Prints a line for each: N, `whole` or `part`, then addresses, innermost
+//! first.
 
 use cpu::{RawMapping, Unwinder, UserState};
 use model::Nanos;

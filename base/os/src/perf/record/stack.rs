@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! | header | identifier u64 | pid tid | time u64 | stream u64 | cpu, 0 | n u64, n addresses | len u32, raw, padding |
-//! | abi u64 | bx, bp, sp, ip unless abi is 0 | size u64 | size bytes of stack, how many are true u64 unless size is 0 |
+//! | abi u64 | bx, bp, sp, ip unless abi is 0 | size u64 | size bytes of stack, how many are true unless size is 0 |
 //! ```
 //!
 //! This is so because all events of these rings are opened with [`SAMPLE_TYPE`].
