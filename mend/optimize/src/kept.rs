@@ -10,6 +10,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::time::SystemTime;
 
 /// Keeps a file under another name: a hard link where that is possible, else a copy. On the disk when this returns.
 ///
@@ -27,7 +28,7 @@ pub fn keep(path: &Path, expected: Identity, original: &Path) -> Result<()> {
         current().sync_directory(&directory)
     };
     if link().is_err() {
-        copy(os::file::open_real(path).map_err(cannot)?, Fresh::beside(original, Existing::Keep)?)?;
+        copy(os::file::open_real(path).map_err(cannot)?, Fresh::beside(original, Existing::Keep)?, None)?;
     }
     check(original, expected)
 }
@@ -43,7 +44,7 @@ pub fn put_back(path: &Path, expected: Identity, original: &Path) -> Result<()> 
         Err(cause) if cause.kind() == io::ErrorKind::CrossesDevices => {}
         moved => return moved.map_err(cannot),
     }
-    copy(os::file::open_regular(original).map_err(cannot)?, Fresh::in_place_of(path)?)
+    copy(os::file::open_regular(original).map_err(cannot)?, Fresh::in_place_of(path)?, None)
 }
 
 /// Puts a copy of a file where there is one or none, with the date of now: a cache must be no older than its directory.
@@ -61,18 +62,25 @@ pub fn place(made: &Path, expected: Identity, path: &Path) -> Result<()> {
     }
     let fresh =
         if path.symlink_metadata().is_ok() { Fresh::in_place_of(path) } else { Fresh::beside(path, Existing::Keep) };
-    copy(file, fresh?)?;
-    let touched = os::file::open_regular(path).and_then(|file| file.set_modified(std::time::SystemTime::now()));
-    touched.map_err(|cause| Error::on(Exit::Machine, "cannot set the date of", path).because(cause))
+    let now = SystemTime::now();
+    copy(file, fresh?, Some(now))?;
+    // The rename made the directory newer. It is its date that is set: to touch the file once more would be a write to
+    // it that is not on the disk.
+    let directory = directory_of(path);
+    let dated = open_directory(directory).and_then(|directory| directory.set_modified(now));
+    dated.map_err(|cause| Error::on(Exit::Machine, "cannot set the date of", directory).because(cause))
 }
 
-/// A copy of a file, with its owner, mode, attributes and times.
-fn copy(mut file: File, fresh: Fresh) -> Result<()> {
+/// A copy of a file, with its owner, mode, attributes and times, or with this date. On the disk when this returns.
+fn copy(mut file: File, fresh: Fresh, date: Option<SystemTime>) -> Result<()> {
     let about = file.metadata().map_err(|cause| fresh.failed("cannot look at what is copied to", cause))?;
     if rustix::fs::ioctl_ficlone(fresh.file(), &file).is_err() {
         io::copy(&mut file, &mut fresh.file()).map_err(|cause| fresh.failed("cannot copy to", cause))?;
     }
     fresh.grant(Rights::Like { file: &file, about: &about, strictness: Strictness::AsAllowed })?;
+    if let Some(date) = date {
+        fresh.file().set_modified(date).map_err(|cause| fresh.failed("cannot set the date of", cause))?;
+    }
     fresh.place()
 }
 
