@@ -26,7 +26,7 @@ const CSU_INIT: u64 = 0x200;
 const CANNOT: [&str; 3] = [
     "which part of relocation is the look-up of symbols and which are functions that choose functions (IFUNC)",
     "initialisers of objects in other namespaces (dlmopen), and of those that a program maps without the loader",
-    "what one stop cost: the median of many is taken off each, so a single time is off by a few microseconds",
+    "what one stop cost: the mean of many is taken off each, so a single time is off by a few microseconds",
 ];
 
 /// What is needed to look at a stopped thread and to plant breakpoints.
