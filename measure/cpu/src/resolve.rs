@@ -65,7 +65,7 @@ pub fn resolve(raw: &Raw, given: &Given<'_>) -> Trace {
         own: raw.own,
         cannot,
     };
-    bridge::bridge(&mut trace);
+    bridge::bridge(&mut trace, &walk.samples);
     trace
 }
 
