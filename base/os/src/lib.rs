@@ -27,6 +27,7 @@ mod proc;
 pub mod ptrace;
 pub mod records;
 pub mod replace;
+pub mod roots;
 pub mod secret;
 pub mod spawn;
 pub mod threads;

@@ -6,11 +6,13 @@ use elf::Image;
 use model::shown;
 use os::mapped::Mapped;
 use os::process::{parse_maps, regions};
+use os::roots::Roots;
 use std::collections::HashMap;
 use std::fs::{self, File};
 use std::ops::{Deref, Range};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use symbols::Looked;
 
 /// What the kernel calls the code that it maps into every process.
@@ -25,6 +27,8 @@ pub(crate) struct ObjectId(u32);
 pub(crate) struct Objects {
     /// What the processes saw as `/`.
     root: PathBuf,
+    /// Where else processes lived.
+    roots: Arc<Roots>,
     numbers: HashMap<(PathBuf, u64, u64), ObjectId>,
     all: Vec<Object>,
 }
@@ -38,6 +42,8 @@ pub(crate) struct Object {
     pub(crate) content: Result<Content, String>,
     /// Where we opened it.
     place: PathBuf,
+    /// Of a file in another root directory: what `place` leads to.
+    _file: Option<File>,
 }
 
 /// What is in an object.
@@ -104,9 +110,9 @@ pub(crate) struct Tables<'a> {
 }
 
 impl Objects {
-    /// None yet, of processes that saw this directory as `/`.
-    pub(crate) fn new(root: &Path) -> Self {
-        Self { root: root.to_owned(), numbers: HashMap::new(), all: Vec::new() }
+    /// None yet, of processes that saw this directory as `/`, or one of these.
+    pub(crate) fn new(root: &Path, roots: Arc<Roots>) -> Self {
+        Self { root: root.to_owned(), roots, numbers: HashMap::new(), all: Vec::new() }
     }
 
     /// The object of a mapping; `None`: it is of no file.
@@ -120,12 +126,32 @@ impl Objects {
             return Some(*known);
         }
         let number = ObjectId(u32::try_from(self.all.len()).ok()?);
-        let place = self.root.join(path.strip_prefix("/").unwrap_or(path));
-        let bytes = if is_vdso { own_vdso().map(Bytes::Memory) } else { open(&place, dev, ino).map(Bytes::File) };
-        let content = bytes.and_then(Content::of);
-        self.all.push(Object { path: path.to_owned(), content, place });
+        let mut place = self.root.join(path.strip_prefix("/").unwrap_or(path));
+        let mut elsewhere = None;
+        let bytes = if is_vdso {
+            own_vdso().map(Bytes::Memory)
+        } else {
+            self.find(&place, path, dev, ino).map(|(mapped, file)| {
+                elsewhere = file;
+                Bytes::File(mapped)
+            })
+        };
+        if let Some(file) = &elsewhere {
+            place = os::tree::of_descriptor(file);
+        }
+        self.all.push(Object { path: path.to_owned(), content: bytes.and_then(Content::of), place, _file: elsewhere });
         self.numbers.insert(key, number);
         Some(number)
+    }
+
+    /// The file that was mapped; held, where it is in another root directory.
+    fn find(&self, place: &Path, path: &Path, dev: u64, ino: u64) -> Result<(Mapped, Option<File>), String> {
+        let why = match open(place).and_then(|file| is_it(&file, dev, ino)) {
+            Ok(mapped) => return Ok((mapped, None)),
+            Err(why) => why,
+        };
+        let mut files = self.roots.open(path);
+        files.find_map(|file| Some((is_it(&file, dev, ino).ok()?, Some(file)))).ok_or(why)
     }
 
     /// An object.
@@ -238,19 +264,18 @@ impl Part {
     }
 }
 
-/// Maps a file, if it is the one that was mapped then.
-fn open(place: &Path, dev: u64, ino: u64) -> Result<Mapped, String> {
-    // A process may have mapped anything: opening a pipe would wait for ever.
-    let gone = |error: std::io::Error| match error.kind() {
+/// Opens a file that a process may have mapped: it may have mapped anything, and opening a pipe would wait for ever.
+fn open(place: &Path) -> Result<File, String> {
+    os::file::open_regular(place).map_err(|error| match error.kind() {
         std::io::ErrorKind::NotFound => "the file is not there any more".to_owned(),
         _ => error.to_string(),
-    };
-    if !fs::metadata(place).map_err(gone)?.is_file() {
-        return Err("it is no regular file".into());
-    }
-    let file = File::open(place).map_err(gone)?;
-    let about = file.metadata().map_err(gone)?;
-    let mapped = Mapped::of(&file).ok_or("the file is empty or cannot be mapped")?;
+    })
+}
+
+/// Maps a file, if it is the one that was mapped then.
+fn is_it(file: &File, dev: u64, ino: u64) -> Result<Mapped, String> {
+    let about = file.metadata().map_err(|error| error.to_string())?;
+    let mapped = Mapped::of(file).ok_or("the file is empty or cannot be mapped")?;
     // Some file systems say another device in `stat` than of mappings: our own mapping tells as the recorded one did.
     if (about.dev(), about.ino()) != (dev, ino) && identity_of_mapping(&mapped) != Some((dev, ino)) {
         return Err("another file is at its path now".into());

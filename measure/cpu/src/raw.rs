@@ -4,8 +4,10 @@
 //! idle task of a CPU.
 
 use model::Nanos;
+use os::roots::Roots;
 use std::ops::Range;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// One start as it was taken down.
 #[derive(Clone, Debug, Default)]
@@ -33,6 +35,8 @@ pub struct Raw {
     /// CPU time that the threads of the recorder had until it was stopped. What the kernel does to take down is done in
     /// the name of whom it takes down, and not known apart.
     pub own: Nanos,
+    /// Root directories that processes had beside thaw's own: what they mapped is there.
+    pub roots: Arc<Roots>,
     /// What cannot be known, one sentence each.
     pub cannot: Vec<String>,
 }

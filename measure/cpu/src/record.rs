@@ -12,7 +12,9 @@ use crate::raw::Raw;
 use decode::{Fields, Seen};
 use model::{Bytes, Error, Exit, Nanos, Result, Warning, WarningKind};
 use os::perf::{GroupFilter, Log, Mappings, Moment, Sampler, SamplerOptions, Scope, StackEvent};
+use os::roots::{self, Roots};
 use os::tracefs::{Instance, InstanceLog, Tracefs};
+use std::collections::BTreeSet;
 use std::hash::BuildHasher;
 use std::sync::Arc;
 
@@ -101,6 +103,8 @@ struct Running {
     seen: Vec<Seen>,
     sampler: Sampler,
     sched: Option<Instance>,
+    /// Sees processes that end before the start is taken down; `None`: the start has no control group of its own.
+    watch: Option<roots::Watch>,
     /// Why there is no trace buffer, if there should be one.
     no_buffer: Option<String>,
 }
@@ -177,7 +181,9 @@ impl Recorder {
             ..SamplerOptions::default()
         };
         let sampler = Sampler::start(pid, &options)?;
-        self.running = Some(Running { pid, tick, seen, sampler, sched, no_buffer });
+        let members = os::cgroup::run_group(pid).map(|group| move || os::cgroup::processes(&group));
+        let watch = members.and_then(|members| roots::Watch::start(members).ok());
+        self.running = Some(Running { pid, tick, seen, sampler, sched, watch, no_buffer });
         Ok(())
     }
 
@@ -226,6 +232,9 @@ impl Recorder {
         let sched = running.sched.map_or_else(|| Ok(InstanceLog::default()), Instance::stop)?;
         let fields = self.sched.as_ref().map(|sched| &sched.fields);
         let mut raw = decode::decode(running.pid, t0_monotonic_ns, &log, &running.seen, &sched, fields);
+        let mut roots = running.watch.map_or_else(Roots::default, roots::Watch::finish);
+        roots.look(raw.tasks.iter().map(|task| task.pid).chain([raw.root]).collect::<BTreeSet<_>>());
+        raw.roots = Arc::new(roots);
         raw.tick = running.tick;
         raw.own = log.own + sched.own;
         raw.cannot.splice(0..0, self.cannot.iter().cloned().chain(running.no_buffer));

@@ -14,6 +14,7 @@ use model::Nanos;
 use names::{Key, Keys};
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
+use std::sync::Arc;
 use symbols::{Kernel, PerfMap};
 use threads::Threads;
 
@@ -88,7 +89,7 @@ impl<'a> Walk<'a> {
             samples,
             addresses: Vec::new(),
             keys: Keys::default(),
-            unwinder: Unwinder::new(given.root),
+            unwinder: Unwinder::among(given.root, Arc::clone(&raw.roots)),
             told: (0, 0),
         };
         let (mut tasks, mut mappings) = (raw.tasks.iter().peekable(), raw.mappings.iter().peekable());

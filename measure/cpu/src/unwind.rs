@@ -8,8 +8,10 @@ use crate::objects::{ObjectId, Objects};
 use crate::raw::{RawMapping, UserState};
 use crate::table::{MadeIndex, Registers, Row, Step, has_index};
 use gimli::UnwindContext;
+use os::roots::Roots;
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
+use std::sync::Arc;
 
 /// A place in code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -81,8 +83,13 @@ pub(crate) enum Located {
 impl Unwinder {
     /// Nothing is mapped. The processes saw this directory as `/`.
     pub fn new(root: &Path) -> Self {
+        Self::among(root, Arc::default())
+    }
+
+    /// As [`Unwinder::new`]; some processes saw one of these as `/`.
+    pub(crate) fn among(root: &Path, roots: Arc<Roots>) -> Self {
         let context = Box::new(UnwindContext::new());
-        Self { objects: Objects::new(root), processes: HashMap::new(), known: HashMap::new(), context }
+        Self { objects: Objects::new(root, roots), processes: HashMap::new(), known: HashMap::new(), context }
     }
 
     /// Code is mapped from now on, over what was there.

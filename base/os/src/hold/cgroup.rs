@@ -24,6 +24,7 @@ use hierarchy::hierarchies;
 use members::{PREFIX, kill_everything, members, signal_member};
 use model::{Bytes, Error, Exit, Result};
 use rustix::process::Signal;
+use std::collections::BTreeSet;
 use std::fs;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -244,6 +245,11 @@ pub fn run_group(pid: u32) -> Option<PathBuf> {
     let own = fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
     let found = hierarchy::of(&own).ok()?.into_iter().find(|one| one.unified)?.own?;
     found.file_name()?.to_str()?.starts_with(PREFIX).then_some(found)
+}
+
+/// Processes in a group, and below; none of one that is not there.
+pub fn processes(group: &Path) -> BTreeSet<u32> {
+    members::members(&[group.to_owned()]).unwrap_or_default()
 }
 
 /// What control groups can do for a run on this machine, and what is missing and why: for `thaw doctor`.
