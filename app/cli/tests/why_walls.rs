@@ -98,6 +98,26 @@ fn what_lies_in_another_root_directory_has_its_names() {
 }
 
 #[test]
+fn what_is_gone_from_another_root_directory_is_said() {
+    let Some(scratch) = scene() else { return };
+    let root = scratch.path("root");
+    furnish(&root, &Path::new("/bin/sleep").canonicalize().unwrap());
+    let enter =
+        format!("cp {0}/inside {0}/gone; chroot {0} /gone 0.08 & sleep 0.04; rm {0}/gone; wait", root.display());
+    let words = ["why", "--json", "--no-loader", "--state", "hot", "--runs", "1", "--trace-runs", "1", "--"];
+    let said = scratch.thaw([&words[..], &["sh", "-c", &enter]].concat()).exits(0);
+    let document = said.json();
+    // Its time is owned all the same: waits are the kernel's to tell.
+    let report = &document["starts"][0]["report"];
+    let owners = report["owners"].as_array().unwrap();
+    let slept = owners.iter().filter(|owner| owner["what"]["kind"] == "sleep");
+    let slept: f64 = slept.map(|owner| owner["ns"].as_f64().unwrap() / 1e6).sum();
+    assert!(slept > 70.0, "{}", said.framed());
+    assert!(document["warnings"].to_string().contains("/gone is not looked into"), "{}", document["warnings"]);
+    scratch.nothing_left();
+}
+
+#[test]
 fn what_is_no_recording_of_it_is_refused() {
     let scratch = Scratch::new();
     scratch.thaw(["why", "--from", "none.thaw"]).exits(2).complains("none.thaw");

@@ -35,11 +35,7 @@ pub fn directory_of(file: &Path) -> &Path {
 /// # Errors
 /// It cannot be read, or is something else.
 pub fn open_regular(path: &Path) -> io::Result<File> {
-    let file = File::from(rustix::fs::open(path, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty())?);
-    match file.metadata()?.is_file() {
-        true => Ok(file),
-        false => Err(not_regular()),
-    }
+    regular(File::from(rustix::fs::open(path, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty())?))
 }
 
 /// As [`open_regular`], of a path that [`crate::replace::real_path`] gave: where a link is on the way now, somebody put
@@ -49,7 +45,20 @@ pub fn open_regular(path: &Path) -> io::Result<File> {
 /// As [`open_regular`]; a link is on the way.
 pub fn open_real(path: &Path) -> io::Result<File> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let file = File::from(openat2(rustix::fs::CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS)?);
+    regular(File::from(openat2(rustix::fs::CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS)?))
+}
+
+/// Opens a regular file below a directory that stands for `/`: whatever links are on the way, they lead to nothing
+/// outside of it.
+///
+/// # Errors
+/// As [`open_regular`].
+pub fn open_below(root: impl AsFd, path: &Path) -> io::Result<File> {
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    regular(File::from(openat2(root, path, flags, Mode::empty(), ResolveFlags::IN_ROOT)?))
+}
+
+fn regular(file: File) -> io::Result<File> {
     match file.metadata()?.is_file() {
         true => Ok(file),
         false => Err(not_regular()),

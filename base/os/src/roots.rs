@@ -1,20 +1,21 @@
 //! Root directories of processes that live elsewhere: in a container, a sandbox, below `chroot`. They are held from
 //! while those live, so that a file that such a process named can be opened when it has ended.
 
-use rustix::event::{EventfdFlags, PollFd, PollFlags};
-use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat, openat2};
+use model::Nanos;
+use rustix::fs::{CWD, Mode, OFlags, openat};
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 /// More are not held: each needs two descriptors.
 const MOST: usize = 64;
 /// So often a [`Watch`] looks. Most programs in containers live longer.
-const EVERY: rustix::time::Timespec = rustix::time::Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
+const EVERY: Duration = Duration::from_millis(20);
 
 /// Root directories that are not thaw's own, each once.
 #[derive(Debug, Default)]
@@ -63,13 +64,7 @@ impl Roots {
 
     /// Regular files that have this path in one of the directories. Links lead to nowhere else.
     pub fn open(&self, path: &Path) -> impl Iterator<Item = File> {
-        self.held.iter().filter_map(move |held| {
-            // What is no regular file is not opened for reading: it may be a device.
-            let found = openat2(&held.root, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), ResolveFlags::IN_ROOT);
-            let found = File::from(found.ok()?);
-            let is_file = found.metadata().is_ok_and(|about| about.is_file());
-            is_file.then(|| File::open(crate::tree::of_descriptor(&found)).ok()).flatten()
-        })
+        self.held.iter().filter_map(|held| crate::file::open_below(&held.root, path).ok())
     }
 }
 
@@ -84,37 +79,34 @@ impl Held {
     }
 }
 
-/// A thread that looks from time to time, so that also those are found that end.
+/// A thread that looks from time to time, so that also those are found that end. Dropping it ends it.
 #[derive(Debug)]
 pub struct Watch {
-    stop: Arc<OwnedFd>,
-    thread: JoinHandle<Roots>,
+    stop: Sender<()>,
+    thread: JoinHandle<(Roots, Nanos)>,
 }
 
 impl Watch {
     /// Looks at those that `pids` tells.
     ///
     /// # Errors
-    /// No thread or no descriptor is left.
+    /// No thread is left.
     pub fn start<P: IntoIterator<Item = u32>>(pids: impl Fn() -> P + Send + 'static) -> io::Result<Self> {
-        let stop = Arc::new(rustix::event::eventfd(0, EventfdFlags::CLOEXEC)?);
-        let stopped = Arc::clone(&stop);
+        let (stop, stopped) = channel();
         let thread = std::thread::Builder::new().name("thaw-roots".to_owned()).spawn(move || {
             let mut roots = Roots::default();
-            loop {
-                let polled = rustix::event::poll(&mut [PollFd::new(&*stopped, PollFlags::IN)], Some(&EVERY));
+            while stopped.recv_timeout(EVERY) == Err(RecvTimeoutError::Timeout) {
                 roots.look(pids());
-                if polled != Ok(0) && polled != Err(rustix::io::Errno::INTR) {
-                    return roots;
-                }
             }
+            roots.look(pids());
+            (roots, crate::threads::own_cpu_time())
         })?;
         Ok(Self { stop, thread })
     }
 
-    /// Looks a last time, and ends.
-    pub fn finish(self) -> Roots {
-        let _ = rustix::io::write(&*self.stop, &1u64.to_ne_bytes());
+    /// Looks a last time, and ends: what was found, and the CPU time that all looks took.
+    pub fn finish(self) -> (Roots, Nanos) {
+        drop(self.stop);
         self.thread.join().unwrap_or_default()
     }
 }
@@ -156,7 +148,7 @@ mod tests {
             |path: &Path| -> Vec<String> { roots.open(path).map(|file| io::read_to_string(file).unwrap()).collect() };
         assert_eq!(read(&at("below/file")), ["inner\n"], "on a file system that is mounted nowhere else");
         assert!(!at("below/file").exists());
-        // A link is one in that root directory; what is no file is not opened.
+        // A link is one in that root directory; what is no file is none.
         assert!(read(&at("link")).is_empty() && read(&at("pipe")).is_empty());
         assert!(read(Path::new("/dev/null")).is_empty());
     }
@@ -179,6 +171,8 @@ mod tests {
         looks.recv().unwrap();
         child.kill().unwrap();
         child.wait().unwrap();
-        assert_eq!(watch.finish().held.len(), 1);
+        let (roots, own) = watch.finish();
+        assert_eq!(roots.held.len(), 1);
+        assert!(own > Nanos(0));
     }
 }

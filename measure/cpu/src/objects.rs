@@ -127,31 +127,27 @@ impl Objects {
         }
         let number = ObjectId(u32::try_from(self.all.len()).ok()?);
         let mut place = self.root.join(path.strip_prefix("/").unwrap_or(path));
-        let mut elsewhere = None;
+        let mut held = None;
         let bytes = if is_vdso {
             own_vdso().map(Bytes::Memory)
         } else {
-            self.find(&place, path, dev, ino).map(|(mapped, file)| {
-                elsewhere = file;
-                Bytes::File(mapped)
-            })
+            let own = open(&place).and_then(|file| is_it(&file, dev, ino));
+            let mapped = own.or_else(|why| {
+                let (mapped, file) = self.elsewhere(path, dev, ino).ok_or(why)?;
+                place = os::tree::of_descriptor(&file);
+                held = Some(file);
+                Ok(mapped)
+            });
+            mapped.map(Bytes::File)
         };
-        if let Some(file) = &elsewhere {
-            place = os::tree::of_descriptor(file);
-        }
-        self.all.push(Object { path: path.to_owned(), content: bytes.and_then(Content::of), place, _file: elsewhere });
+        self.all.push(Object { path: path.to_owned(), content: bytes.and_then(Content::of), place, _file: held });
         self.numbers.insert(key, number);
         Some(number)
     }
 
-    /// The file that was mapped; held, where it is in another root directory.
-    fn find(&self, place: &Path, path: &Path, dev: u64, ino: u64) -> Result<(Mapped, Option<File>), String> {
-        let why = match open(place).and_then(|file| is_it(&file, dev, ino)) {
-            Ok(mapped) => return Ok((mapped, None)),
-            Err(why) => why,
-        };
-        let mut files = self.roots.open(path);
-        files.find_map(|file| Some((is_it(&file, dev, ino).ok()?, Some(file)))).ok_or(why)
+    /// The file that was mapped, where it is in another root directory.
+    fn elsewhere(&self, path: &Path, dev: u64, ino: u64) -> Option<(Mapped, File)> {
+        self.roots.open(path).find_map(|file| Some((is_it(&file, dev, ino).ok()?, file)))
     }
 
     /// An object.

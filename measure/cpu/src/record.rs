@@ -12,7 +12,7 @@ use crate::raw::Raw;
 use decode::{Fields, Seen};
 use model::{Bytes, Error, Exit, Nanos, Result, Warning, WarningKind};
 use os::perf::{GroupFilter, Log, Mappings, Moment, Sampler, SamplerOptions, Scope, StackEvent};
-use os::roots::{self, Roots};
+use os::roots;
 use os::tracefs::{Instance, InstanceLog, Tracefs};
 use std::collections::BTreeSet;
 use std::hash::BuildHasher;
@@ -230,13 +230,13 @@ impl Recorder {
         let running = self.running.take().ok_or_else(|| Error::bug("a recorder was stopped that was not attached"))?;
         let log: Log = running.sampler.stop()?;
         let sched = running.sched.map_or_else(|| Ok(InstanceLog::default()), Instance::stop)?;
+        let (mut roots, own) = running.watch.map(roots::Watch::finish).unwrap_or_default();
         let fields = self.sched.as_ref().map(|sched| &sched.fields);
         let mut raw = decode::decode(running.pid, t0_monotonic_ns, &log, &running.seen, &sched, fields);
-        let mut roots = running.watch.map_or_else(Roots::default, roots::Watch::finish);
         roots.look(raw.tasks.iter().map(|task| task.pid).chain([raw.root]).collect::<BTreeSet<_>>());
         raw.roots = Arc::new(roots);
         raw.tick = running.tick;
-        raw.own = log.own + sched.own;
+        raw.own = log.own + sched.own + own;
         raw.cannot.splice(0..0, self.cannot.iter().cloned().chain(running.no_buffer));
         Ok(raw)
     }

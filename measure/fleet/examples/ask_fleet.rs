@@ -20,10 +20,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             let about = About { app: None, old: Some("4".into()), new: Some("5".into()), k: k.parse()? };
             let sql = about.sql(question)?;
             let (from, python) = (Path::new(from), Python { program: python.into() });
-            let rows = match *engine {
-                "sqlite" => engine::sqlite(from, &sql)?,
-                "spark" => engine::spark(&python, from, &sql, master.first().copied())?,
-                "clickhouse" => engine::clickhouse(&python, from, &sql)?,
+            let [rows] = match *engine {
+                "sqlite" => [engine::sqlite(from, &sql)?],
+                "spark" => engine::spark(&python, from, [&sql], master.first().copied())?,
+                "clickhouse" => engine::clickhouse(&python, from, [&sql])?,
                 _ => return Err("which engine?".into()),
             };
             println!("{}", serde_json::to_string_pretty(&fleet::answer::answer(question, &about, &rows)?)?);

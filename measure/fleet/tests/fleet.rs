@@ -96,25 +96,25 @@ fn all_engines_give_the_same_bytes() {
     if !python.program.exists() {
         return testing::skip("needs Spark and ClickHouse: dev/engines");
     }
-    for question in Question::ALL {
-        // Cells of single machines too: all that the engines say is compared.
-        let about = about(1);
-        let sql = about.sql(question).unwrap();
-        let text = |rows: &Rows| serde_json::to_string(&answer(question, &about, rows).unwrap()).unwrap();
-        let expected = text(&engine::sqlite(&db, &sql).unwrap());
-        assert!(expected.len() > 190, "{expected}");
-        let mut answers = vec![("clickhouse", engine::clickhouse(&python, &folder, &sql))];
-        // Each start of Spark takes half a minute: the other questions are of the form of one of these, or simpler.
-        if matches!(question, Question::Regressions | Question::Worst) {
-            answers.push(("spark", engine::spark(&python, &folder, &sql, Some("local[2]"))));
-        }
-        for (name, rows) in answers {
-            match rows {
-                Err(error) if error.exit == Exit::Machine && error.to_string().contains("is not here") => {
-                    testing::skip(&error.to_string());
-                }
-                rows => assert_eq!(text(&rows.unwrap()), expected, "{} by {name}", question.name()),
+    // Cells of single machines too: all that the engines say is compared.
+    let about = about(1);
+    let sql = Question::ALL.map(|question| about.sql(question).unwrap());
+    let sql = sql.each_ref().map(|sql| &**sql);
+    let text = |question, rows: &Rows| serde_json::to_string(&answer(question, &about, rows).unwrap()).unwrap();
+    let expected = sql.map(|sql| engine::sqlite(&db, sql).unwrap());
+    let spark = engine::spark(&python, &folder, sql, Some("local[2]"));
+    for (name, answers) in [("clickhouse", engine::clickhouse(&python, &folder, sql)), ("spark", spark)] {
+        let answers = match answers {
+            Err(error) if error.exit == Exit::Machine && error.to_string().contains("is not here") => {
+                testing::skip(&error.to_string());
+                continue;
             }
+            answers => answers.unwrap(),
+        };
+        for ((question, expected), rows) in Question::ALL.into_iter().zip(&expected).zip(&answers) {
+            let expected = text(question, expected);
+            assert!(expected.len() > 190, "{expected}");
+            assert_eq!(text(question, rows), expected, "{} by {name}", question.name());
         }
     }
 }
@@ -125,7 +125,7 @@ fn an_engine_that_is_not_installed_is_said_with_the_way_to_it() {
     segment(room.path(), "1.ndjson.zst", &[line(1, 1, "1", "ssd", 7)]);
     let ask = |program: &str| {
         let python = Python { program: program.into() };
-        engine::clickhouse(&python, room.path(), "select 1 as one").unwrap_err()
+        engine::clickhouse(&python, room.path(), ["select 1 as one"]).unwrap_err()
     };
     let error = ask("/nonexistent/python");
     assert_eq!(error.exit, Exit::Machine);

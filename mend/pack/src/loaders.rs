@@ -7,8 +7,7 @@ use crate::image::{Image, Machine, part};
 use crate::report::{Loader, Reason, VersionNeed};
 use crate::stop::{Stop, refuse, refuse_with_hint};
 use object::elf::PT_INTERP;
-use rustix::fs::{Mode, OFlags, ResolveFlags};
-use std::fs::File;
+use rustix::fs::{Mode, OFlags};
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -117,11 +116,8 @@ const MOST: u64 = 64 << 20;
 
 /// A file of the system below a root, whose absolute links stay below it.
 fn read_in(root: &Path, path: &Path) -> Option<Vec<u8>> {
-    let flags = OFlags::CLOEXEC | OFlags::NONBLOCK;
     let root = rustix::fs::open(root, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok()?;
-    let file = rustix::fs::openat2(root, path, OFlags::RDONLY | flags, Mode::empty(), ResolveFlags::IN_ROOT).ok()?;
-    let file = File::from(file);
-    file.metadata().ok().filter(std::fs::Metadata::is_file)?;
+    let file = os::file::open_below(root, path).ok()?;
     let mut bytes = Vec::new();
     file.take(MOST).read_to_end(&mut bytes).ok()?;
     Some(bytes)

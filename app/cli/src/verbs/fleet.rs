@@ -93,11 +93,12 @@ fn query(args: &QueryArgs) -> Result<Exit> {
 
 fn ask(args: &AskArgs, sql: &str) -> Result<Rows> {
     let python = Python { program: args.python.clone() };
-    match args.engine {
-        Engine::Sqlite => engine::sqlite(&args.from, sql),
-        Engine::Spark => engine::spark(&python, &args.from, sql, args.master.as_deref()),
-        Engine::Clickhouse => engine::clickhouse(&python, &args.from, sql),
-    }
+    let [rows] = match args.engine {
+        Engine::Sqlite => [engine::sqlite(&args.from, sql)?],
+        Engine::Spark => engine::spark(&python, &args.from, [sql], args.master.as_deref())?,
+        Engine::Clickhouse => engine::clickhouse(&python, &args.from, [sql])?,
+    };
+    Ok(rows)
 }
 
 /// What a report is written as.

@@ -31,12 +31,13 @@ pub fn bridge(trace: &mut Trace, samples: &[&RawSample]) {
 }
 
 /// What is known of the CPUs and threads up to a record.
-struct Known<'a> {
-    trace: &'a Trace,
+struct Known {
+    /// So far apart are the samples of a thread that runs.
+    tick: Nanos,
     /// All wakes of a thread, by time.
     wakes: HashMap<u32, Vec<Nanos>>,
-    /// Since when a CPU is idle; `None`: it runs a thread.
-    idle: HashMap<u32, Option<Nanos>>,
+    /// Since when CPUs are idle that are.
+    idle: HashMap<u32, Nanos>,
     /// When a record spoke of a thread last, and whether it was taken from its CPU then.
     seen: HashMap<u32, (Nanos, bool)>,
 }
@@ -44,7 +45,7 @@ struct Known<'a> {
 fn concluded(trace: &Trace, samples: &[&RawSample]) -> Vec<Switch> {
     let mut wakes: HashMap<u32, Vec<Nanos>> = HashMap::new();
     trace.wakes.iter().for_each(|wake| wakes.entry(wake.woken).or_default().push(wake.at));
-    let mut known = Known { trace, wakes, idle: HashMap::new(), seen: HashMap::new() };
+    let mut known = Known { tick: trace.tick, wakes, idle: HashMap::new(), seen: HashMap::new() };
     let mut found = Vec::new();
     let mut ticks = samples.iter().filter(|sample| sample.tick == Tick::Clock).peekable();
     for switch in &trace.switches {
@@ -52,7 +53,10 @@ fn concluded(trace: &Trace, samples: &[&RawSample]) -> Vec<Switch> {
             found.extend(known.took(tick.cpu, tick.tid, tick.at, true));
         }
         found.extend(known.took(switch.cpu, switch.from, switch.at, false));
-        known.idle.insert(switch.cpu, (switch.to == 0).then_some(switch.at));
+        match switch.to {
+            0 => known.idle.insert(switch.cpu, switch.at),
+            _ => known.idle.remove(&switch.cpu),
+        };
         known.seen.insert(switch.from, (switch.at, switch.went == Went::Preempted));
         known.seen.insert(switch.to, (switch.at, false));
     }
@@ -60,21 +64,21 @@ fn concluded(trace: &Trace, samples: &[&RawSample]) -> Vec<Switch> {
     found
 }
 
-impl Known<'_> {
+impl Known {
     /// The CPU is at this thread: if it is said to be idle, it has taken the thread since.
     fn took(&mut self, cpu: u32, tid: u32, at: Nanos, ticked: bool) -> Option<Switch> {
-        let idle = self.idle.get(&cpu).copied().flatten().filter(|_| tid != 0)?;
+        let idle = *self.idle.get(&cpu).filter(|_| tid != 0)?;
         let own = self.wakes.get(&tid).map_or(&[][..], Vec::as_slice);
         let woken = own[..own.partition_point(|wake| *wake < at)].last().copied();
         let seen = self.seen.get(&tid).copied();
         let is_fresh = |wake: &Nanos| *wake + RACE >= idle && seen.is_none_or(|(last, _)| last <= *wake);
         let since = match (woken.filter(is_fresh), seen) {
             (Some(woken), _) => woken,
-            (None, Some((last, true))) if ticked => last.max(Nanos(at.0.saturating_sub(self.trace.tick.0))),
+            (None, Some((last, true))) if ticked => last.max(Nanos(at.0.saturating_sub(self.tick.0))),
             _ => return None,
         };
         let at = since.max(idle);
-        self.idle.insert(cpu, None);
+        self.idle.remove(&cpu);
         self.seen.insert(tid, (at, false));
         Some(Switch { at, cpu, from: 0, went: Went::Preempted, to: tid, stack: None })
     }

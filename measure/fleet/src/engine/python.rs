@@ -25,31 +25,36 @@ pub struct Python {
     pub program: PathBuf,
 }
 
-/// Asks Apache Spark about a folder of segments. `master`: `spark://HOST:PORT`; `None`: all CPUs of this machine.
+/// Asks Apache Spark about a folder of segments: an answer to each question, all in one start of it. `master`: `spark://HOST:PORT`; `None`: all CPUs of this machine.
 ///
 /// # Errors
 /// Spark or Java is missing (exit code 3); a segment is damaged; Spark says no.
-pub fn spark(python: &Python, folder: &Path, sql: &str, master: Option<&str>) -> Result<Rows> {
-    ask(python, "Spark", SPARK, folder, sql, master, "python3 -m pip install pyspark; it needs Java 17 or newer")
+pub fn spark<const N: usize>(
+    python: &Python,
+    folder: &Path,
+    questions: [&str; N],
+    master: Option<&str>,
+) -> Result<[Rows; N]> {
+    ask(python, "Spark", SPARK, folder, questions, master, "python3 -m pip install pyspark; it needs Java 17 or newer")
 }
 
-/// Asks ClickHouse, in a Python process with the module chdb, about a folder of segments.
+/// Asks ClickHouse, in a Python process with the module chdb, about a folder of segments: an answer to each question.
 ///
 /// # Errors
 /// chdb is missing (exit code 3); a segment is damaged; ClickHouse says no.
-pub fn clickhouse(python: &Python, folder: &Path, sql: &str) -> Result<Rows> {
-    ask(python, "ClickHouse", CLICKHOUSE, folder, sql, None, "python3 -m pip install chdb")
+pub fn clickhouse<const N: usize>(python: &Python, folder: &Path, questions: [&str; N]) -> Result<[Rows; N]> {
+    ask(python, "ClickHouse", CLICKHOUSE, folder, questions, None, "python3 -m pip install chdb")
 }
 
-fn ask(
+fn ask<const N: usize>(
     python: &Python,
     engine: &str,
     script: &str,
     folder: &Path,
-    sql: &str,
+    questions: [&str; N],
     master: Option<&str>,
     install: &str,
-) -> Result<Rows> {
+) -> Result<[Rows; N]> {
     let how = format!("{install}; another Python is named by --python");
     let folder = folder.canonicalize().map_err(|cause| {
         Error::on(Exit::of_unreadable(&cause), "cannot read the folder of segments", folder).because(cause)
@@ -59,7 +64,7 @@ fn ask(
         return Err(Error::on(Exit::Data, "there is no segment in", &folder));
     }
     let files: Vec<&Path> = files.iter().map(|segment| segment.path.as_path()).collect();
-    let question = json!({ "files": files, "sql": sql, "master": master }).to_string();
+    let question = json!({ "files": files, "questions": &questions[..], "master": master }).to_string();
     let mut command = Command::new(&python.program);
     command.arg("-c").arg(script).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let parent = std::process::id();
@@ -94,7 +99,7 @@ fn ask(
         let error = Error::new(Exit::Machine, format!("{engine} cannot answer about"), shown(&folder)).because(ended);
         return Err(error.hint("`thaw fleet import` names damaged segments; move them out of the folder"));
     }
-    rows(&output).map_err(|why| Error::new(Exit::Bug, format!("{engine} printed what is no row:"), why))
+    answers(&output).map_err(|why| Error::new(Exit::Bug, format!("{engine} printed what is no row:"), why))
 }
 
 /// Gives the question, takes the answer, and looks for Ctrl-C meanwhile.
@@ -140,9 +145,15 @@ fn last_words(complaints: &[u8]) -> String {
     line.unwrap_or("it says nothing").trim().chars().take(400).collect()
 }
 
-fn rows(output: &[u8]) -> std::result::Result<Rows, String> {
+fn answers<const N: usize>(output: &[u8]) -> std::result::Result<[Rows; N], String> {
     let text = std::str::from_utf8(output).map_err(|cause| cause.to_string())?;
     let mut lines = text.lines();
+    let answers = (0..N).map(|_| rows(lines.by_ref().take_while(|line| !line.is_empty())));
+    let answers: Vec<Rows> = answers.collect::<std::result::Result<_, _>>()?;
+    answers.try_into().map_err(|_| "another number of answers".to_owned())
+}
+
+fn rows<'a>(mut lines: impl Iterator<Item = &'a str>) -> std::result::Result<Rows, String> {
     let columns = lines.next().ok_or("nothing")?;
     let columns: Vec<String> = serde_json::from_str(columns).map_err(|cause| cause.to_string())?;
     let cell = |value: Value| match value {

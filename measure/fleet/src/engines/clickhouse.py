@@ -1,7 +1,7 @@
-"""Asks ClickHouse, as the library chdb, one question about a folder of segments.
+"""Asks ClickHouse, as the library chdb, questions about a folder of segments.
 
-stdin: one JSON object with "files" (absolute paths) and "sql". stdout: one JSON array for each row, the first one the names of the
-columns. Exit code 3: chdb is missing.
+stdin: one JSON object with "files" (absolute paths) and "questions" (SQL). stdout, for each question: one JSON array for each row,
+the first one the names of the columns, and an empty line. Exit code 3: chdb is missing.
 """
 import json
 import sys
@@ -40,11 +40,13 @@ with tempfile.TemporaryDirectory(prefix="thaw-fleet-") as scratch:
         clickhouse.query(f"insert into raw select {columns} from {source} {settings}")
     # A ping that came twice counts once.
     clickhouse.query("create view pings as select * from raw final")
-    answer = clickhouse.query(asked["sql"].rstrip().rstrip(";"), "JSONCompactEachRowWithNames")
-    # Its integers of 64 bits may come as text.
-    text = answer.bytes().decode()
-    rows = [json.loads(line) for line in text.splitlines() if line]
-    print(json.dumps(rows[0]))
-    for row in rows[1:]:
-        print(json.dumps(row))
+    for question in asked["questions"]:
+        answer = clickhouse.query(question.rstrip().rstrip(";"), "JSONCompactEachRowWithNames")
+        # Its integers of 64 bits may come as text.
+        text = answer.bytes().decode()
+        rows = [json.loads(line) for line in text.splitlines() if line]
+        print(json.dumps(rows[0]))
+        for row in rows[1:]:
+            print(json.dumps(row))
+        print()
     clickhouse.close()

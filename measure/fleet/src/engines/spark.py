@@ -1,7 +1,8 @@
-"""Asks Apache Spark one question about a list of segments.
+"""Asks Apache Spark questions about a list of segments.
 
-stdin: one JSON object with "files" (absolute paths), "sql", and "master" (spark://HOST:PORT, local[N]; null: what spark-submit gives or
-local[*]). stdout: one JSON array for each row, the first one the names of the columns. Exit code 3: Spark or Java is missing.
+stdin: one JSON object with "files" (absolute paths), "questions" (SQL), and "master" (spark://HOST:PORT, local[N]; null: what
+spark-submit gives or local[*]). stdout, for each question: one JSON array for each row, the first one the names of the columns, and an
+empty line. Exit code 3: Spark or Java is missing.
 """
 import json
 import os
@@ -49,8 +50,10 @@ columns = PLAIN + [
 ]
 pings = lines.selectExpr(*columns).persist(StorageLevel.MEMORY_AND_DISK)
 pings.createOrReplaceTempView("pings")
-answer = session.sql(asked["sql"])
-print(json.dumps(answer.columns))
-for row in answer.collect():
-    print(json.dumps(list(row)))
+for question in asked["questions"]:
+    answer = session.sql(question)
+    print(json.dumps(answer.columns))
+    for row in answer.collect():
+        print(json.dumps(list(row)))
+    print()
 session.stop()
