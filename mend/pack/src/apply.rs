@@ -5,7 +5,7 @@ use crate::canvas::Fill;
 use crate::debug;
 use crate::draft::{Draft, Moves};
 use crate::facts::Facts;
-use crate::image::{Image, Segment, part, push_segment, push_word, set_word};
+use crate::image::{Image, Section, Segment, part, push_segment, push_word, set_word};
 use crate::init::code;
 use crate::layout::{self, Load, Part};
 use crate::options::{BuildId, Options};
@@ -114,10 +114,11 @@ pub fn build<'a>(
     }
     let id = id.as_ref().map(|(_, id)| id.as_slice());
     let debug = debug.map(|(path, bytes)| debug::follow(path, bytes, facts, draft, &sections, id)).transpose()?;
-    let link = image.sections.iter().find(|section| image.section_name(section) == debug::LINK && section.size >= 4);
+    let link = image.sections.iter().find(|section| image.section_name(section) == debug::LINK);
+    let link = link.and_then(Section::in_file).filter(|range| range.end - range.start >= 4);
     if let (Some(debug), Some(link)) = (&debug, link) {
         let crc = crc32fast::hash(debug).to_le_bytes().to_vec();
-        canvas.paint(places.moved(link.offset + link.size - 4), crc);
+        canvas.paint(places.moved(link.end - 4), crc);
         expected.allowed.push(Allowed::DebugLink);
     }
     Ok(Built { canvas, freed, expected, debug })

@@ -124,6 +124,10 @@ impl Section {
     pub fn in_memory(&self) -> Range<u64> {
         self.addr..self.addr + self.size
     }
+    /// Its bytes in the file. `None`: it has none, and its offset may be anything.
+    pub fn in_file(&self) -> Option<Range<u64>> {
+        self.has_bytes().then(|| self.offset..self.offset + self.size)
+    }
 }
 
 /// The parts of the file header that matter here.

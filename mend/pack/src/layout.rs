@@ -148,12 +148,11 @@ fn parts(image: &Image<'_>) -> Vec<(Part, Range<u64>, u64)> {
     let end = image.bytes.len() as u64;
     let table = if loaded(&table) { end..end } else { table };
     for (index, section) in image.sections.iter().enumerate() {
-        let range = section.offset..section.offset + section.size;
         // A section that is loaded moves with its segment.
-        let own = section.has_bytes() && section.size != 0 && !loaded(&range);
+        let own = section.in_file().filter(|range| !range.is_empty() && !loaded(range));
         if index == image.header.shstrndx as usize {
-            parts.push((Part::Names, if own { range } else { table.start..table.start }, 1));
-        } else if own {
+            parts.push((Part::Names, own.unwrap_or(table.start..table.start), 1));
+        } else if let Some(range) = own {
             parts.push((Part::Section(index), range, section.align.max(1)));
         }
     }

@@ -168,10 +168,7 @@ pub fn is_free(image: &Image<'_>, moves: Moves, start: u64, end: u64) -> bool {
     let table = image.header.shoff..image.header.shoff + image.sections.len() as u64 * section_len(image.word);
     bytes.is_some_and(|bytes| bytes.iter().all(|byte| *byte == 0))
         && !image.loads().any(|load| meets(load.file_range()))
-        && !image
-            .sections
-            .iter()
-            .any(|section| section.has_bytes() && meets(section.offset..section.offset + section.size))
+        && !image.sections.iter().any(|section| section.in_file().is_some_and(&meets))
         && !meets(table)
 }
 

@@ -76,6 +76,25 @@ fn the_samples_themselves_are_packed() {
     }
 }
 
+/// A section without bytes in the file, as `.bss`, may say of its offset what it likes.
+#[test]
+fn sections_without_bytes_lie_anywhere() {
+    const NOBITS: [u8; 4] = 8_u32.to_le_bytes();
+    let mut changed = 0;
+    for sample in samples() {
+        let image = elf::Image::of(sample.as_slice()).unwrap();
+        let mut bytes = sample.clone();
+        for head in (0..image.sections.len()).map(|index| image.sections_at as usize + index * 64) {
+            if bytes[head + 4..head + 8] == NOBITS {
+                bytes[head + 24..head + 32].fill(0xff);
+                changed += 1;
+            }
+        }
+        check(&bytes).unwrap();
+    }
+    assert_ne!(changed, 0);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 500, ..ProptestConfig::default() })]
 

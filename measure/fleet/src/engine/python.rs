@@ -25,7 +25,8 @@ pub struct Python {
     pub program: PathBuf,
 }
 
-/// Asks Apache Spark about a folder of segments: an answer to each question, all in one start of it. `master`: `spark://HOST:PORT`; `None`: all CPUs of this machine.
+/// Asks Apache Spark about a folder of segments: an answer to each question, all in one start of it. `master`:
+/// `spark://HOST:PORT`; `None`: all CPUs of this machine.
 ///
 /// # Errors
 /// Spark or Java is missing (exit code 3); a segment is damaged; Spark says no.
