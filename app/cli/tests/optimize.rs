@@ -245,8 +245,16 @@ fn a_plan_tells_what_each_remedy_would_gain_and_writes_nothing() {
     assert!(ratio(0) < 1.0, "the table need not be read: {plan:#}");
     assert!(ratio(1) < 0.8, "three hundred requests become few: {plan:#}");
     assert!(ratio(2) <= ratio(1), "{plan:#}");
+    let limit = |part: &str| plan["limit"][part].as_f64().unwrap();
+    let needed = &plan["tried"][1]["reads"]["needed"];
+    assert_eq!(&plan["limit"]["needed"], needed, "what preloading needs, without its gaps");
+    let longer = limit("reading_s").max(limit("computing_s"));
+    let after = plan["tried"][1]["predicted"]["after_s"].as_f64().unwrap();
+    assert!(0.0 < longer && longer <= after && plan["kept_s"].is_null(), "{plan:#}");
     let text = scratch.thaw(["optimize", "big.thaw", "--plan", "--disk", "laptop2010"]).exits(0);
     text.says("pack+preload").says("on the disk laptop2010 (--disk names").says("What pack would change");
+    let text = scratch.thaw(["optimize", "big.thaw", "--plan"]).exits(0);
+    text.says("limit of what reading can gain: ").says_not("times that");
     assert_eq!(whole(&scratch.path("system")), before);
     scratch.nothing_left();
 }
@@ -313,6 +321,7 @@ fn without_requests_nothing_is_predicted() {
     let plan = scratch.thaw(["optimize", "big.thaw", "--plan", "--json"]).exits(0).json();
     assert!(plan["tried"].as_array().unwrap().iter().all(|tried| tried["predicted"].is_null()), "{plan:#}");
     assert!(plan["notes"].to_string().contains("nothing can be predicted"), "{plan:#}");
+    assert!(plan["limit"].is_null(), "{plan:#}");
     scratch.thaw(["optimize", "big.thaw", "--plan"]).exits(0).says("pack+preload").says_not("predicted start");
 }
 
@@ -360,6 +369,7 @@ fn a_program_is_copied_measured_and_kept_or_not() {
         assert!(tried["verdict"].is_string(), "{tried:#}");
     }
     assert_eq!(manifest["tried"].as_array().unwrap().len(), 3);
+    assert!(manifest["kept_s"].as_f64().unwrap() > 0.0 && manifest["limit"]["computing_s"].as_f64().unwrap() > 0.0);
     assert_eq!(whole(&scratch.path("system")), before, "the original is untouched");
     let stored: Value =
         serde_json::from_slice(&std::fs::read(scratch.path("fast/thaw-optimize.json")).unwrap()).unwrap();

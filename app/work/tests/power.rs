@@ -109,6 +109,8 @@ impl Ground {
             files: vec![changed(&library, &packed, Remedy::Pack), changed(&archive, &reordered, Remedy::Archive)],
             directories: Vec::new(),
             environment: Vec::new(),
+            limit: None,
+            kept_s: None,
             advice: Vec::new(),
             notes: Vec::new(),
         };

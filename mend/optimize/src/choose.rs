@@ -53,6 +53,12 @@ impl Measured {
         Some(ratio(self.times.get(set)?, self.times.get(&Set::new())?))
     }
 
+    /// Seconds of a start of a set: the median of its runs. `None`: it was not measured.
+    pub fn seconds(&self, set: &Set) -> Option<f64> {
+        let times: Vec<f64> = self.times.get(set)?.values().copied().collect();
+        (!times.is_empty()).then(|| stats::quantile(&times, 0.5))
+    }
+
     fn sets(&self) -> impl Iterator<Item = &Set> {
         self.times.keys().filter(|set| !set.is_empty())
     }
@@ -151,6 +157,14 @@ mod tests {
         let two: Times = at(0.1, 1).into_iter().take(2).collect();
         assert_eq!(best(&[(&PRELOAD, two)]), [], "two runs prove nothing");
         assert!(ratio(&about(1.0, 0, 0), &about(1.0, 1, 0)).value.is_nan(), "runs of two rounds are no pairs");
+    }
+
+    #[test]
+    fn a_start_of_a_set_takes_what_its_median_run_takes() {
+        let measured = measured(&[(&PACK, about(0.5, 0, 0)), (&ARCHIVE, Times::new())]);
+        let seconds = |set: &[Remedy]| measured.seconds(&set.iter().copied().collect());
+        assert!(seconds(&PACK).is_some_and(|it| (it - 0.5).abs() < 0.01) && seconds(&[]).is_some_and(|it| it > 0.98));
+        assert_eq!((seconds(&ARCHIVE), seconds(&PRELOAD)), (None, None), "none of its runs counted; not measured");
     }
 
     #[test]

@@ -7,7 +7,7 @@
 
 use crate::choose::Verdict;
 use crate::environment::Variable;
-use crate::predict::Prediction;
+use crate::predict::{Limit, Prediction};
 use crate::remedy::{Remedy, Set};
 use model::{Bytes, CacheState, Error, Exit, Result};
 use os::file::open_regular;
@@ -55,6 +55,13 @@ pub struct Manifest {
     pub disk_because: String,
     /// Pairs of runs; 0: nothing was measured.
     pub runs: u32,
+    /// What no remedy of reads can beat, on this disk. `None`: the recording has no requests, or is a result of before.
+    #[serde(default)]
+    pub limit: Option<Limit>,
+    /// Seconds of a measured start with what is kept, or of the original where nothing is: the median. `None`: nothing
+    /// was measured.
+    #[serde(default)]
+    pub kept_s: Option<f64>,
     /// Each remedy and, where there are several, all together.
     pub tried: Vec<Tried>,
     /// What helped best.
@@ -377,6 +384,8 @@ mod tests {
                 files: vec![Built { name: "giomodule.cache".into(), before: None, after: identity }],
             }],
             environment: crate::environment::of_set(&Set::from([Remedy::BindNow])),
+            limit: None,
+            kept_s: None,
             advice: Vec::new(),
             notes: Vec::new(),
         }

@@ -79,7 +79,30 @@ pub struct Prediction {
     pub ratio: f64,
 }
 
+/// What no remedy of reads can beat, and how long each part of it takes. Reading and computing can go on at once.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Limit {
+    /// Bytes that any of the recorded starts needed and that are not in memory in this state.
+    pub needed: Bytes,
+    /// Seconds that the disk takes for so many bytes in one stretch.
+    pub reading_s: f64,
+    /// Seconds that are left of the start when it reads nothing.
+    pub computing_s: f64,
+}
+
+impl Limit {
+    /// The longer one, seconds.
+    pub fn seconds(&self) -> f64 {
+        self.reading_s.max(self.computing_s)
+    }
+}
+
 impl Start {
+    /// The start without any read.
+    pub fn without_reads(&self) -> Self {
+        self.keeping(|block| if block.write { block.len } else { Bytes(0) })
+    }
+
     /// The program's own requests within its start, and of these the ones that it makes in this state: where only the
     /// program's own files are cold, the system's are in memory.
     pub fn of(rows: &TraceRows, length: Nanos, state: CacheState) -> Self {
@@ -343,6 +366,16 @@ mod tests {
             "{prediction:?}"
         );
         assert!((prediction.ratio - 0.5).abs() < 1e-9);
+    }
+
+    #[test]
+    fn without_reads_computing_and_writing_are_left() {
+        let write = BlockRow { write: true, ..read(SYSTEM, 8, 8, (60, 65)) };
+        let log = vec![read(APP, 0, 8, (0, 40)), read(SYSTEM, 0, 8, (50, 60)), write];
+        let left = Start::of(&rows(log), Nanos(70), CacheState::Cold).without_reads();
+        assert_eq!((spans(&left), left.length), (vec![(10, 15)], Nanos(20)));
+        let limit = Limit { needed: Bytes(16), reading_s: 3.0, computing_s: 2.0 };
+        assert!(limit.seconds() == 3.0 && Limit { computing_s: 4.0, ..limit }.seconds() == 4.0);
     }
 
     #[test]

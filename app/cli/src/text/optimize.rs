@@ -47,6 +47,7 @@ pub fn plan(manifest: &Manifest, width: usize) -> Page {
             page.remark(&format!("as it is: {before} on this disk, by the disk model"));
         }
     }
+    limit(&mut page, manifest);
     for tried in manifest.tried.iter().filter(|tried| !tried.changes.is_empty()) {
         page.heading(&format!("What {} would change", name_of(&tried.set)));
         tried.changes.iter().for_each(|change| page.line(&harmless(change)));
@@ -94,6 +95,7 @@ pub fn result(manifest: &Manifest, out: &Path, width: usize) -> Page {
         manifest.state,
         harmless(&manifest.disk)
     ));
+    limit(&mut page, manifest);
     page.gap();
     let place = harmless(&shown(out));
     match manifest.kept.is_empty() {
@@ -109,6 +111,21 @@ pub fn result(manifest: &Manifest, out: &Path, width: usize) -> Page {
     page.line(&format!("Every start: {place}/report.html"));
     rest(&mut page, manifest);
     page
+}
+
+/// What no remedy of reads can beat, and how near to it is what was measured.
+fn limit(page: &mut Page, manifest: &Manifest) {
+    let Some(limit) = manifest.limit else { return };
+    let seconds = units::seconds(limit.seconds());
+    let why = match limit.reading_s > limit.computing_s {
+        true => format!("the disk takes that long for the {} that a start needs, in one stretch", limit.needed),
+        false => "that is left when nothing has to be read".to_owned(),
+    };
+    let near = manifest.kept_s.filter(|_| limit.seconds() > 0.0).map_or_else(String::new, |kept| {
+        let what = if manifest.kept.is_empty() { "the original" } else { "what is kept" };
+        format!("; {what} was measured at {}, {:.2} times that", units::seconds(kept), kept / limit.seconds())
+    });
+    page.remark(&format!("limit of what reading can gain: {seconds}, by the disk model: {why}{near}"));
 }
 
 fn verdict(manifest: &Manifest, tried: &Tried) -> &'static str {

@@ -128,6 +128,7 @@ fn optimize(
         manifest.notes.push(why.into());
     }
     manifest.kept = measured.best();
+    manifest.kept_s = measured.seconds(&manifest.kept);
     manifest.environment = optimize::environment::of_set(&manifest.kept);
     copies.finish(manifest, out)
 }
@@ -152,6 +153,8 @@ fn manifest(source: &Source, plan: &Plan, wishes: &Wishes) -> Manifest {
         disk: plan.disk.name.clone(),
         disk_because: source.disk_because(wishes).into(),
         runs: 0,
+        limit: plan.limit,
+        kept_s: None,
         tried: plan.tried(source),
         kept: Set::new(),
         files: Vec::new(),

@@ -15,7 +15,7 @@ use optimize::choose::Measured;
 use optimize::environment::{LEAST_CALLS, LEAST_FAULTS, candidates, of_remedy, of_set};
 use optimize::files::{Candidate, Seen};
 use optimize::manifest::{Advice, ReadAhead, Tried};
-use optimize::predict::{Change, Prediction, Preloaded, Start, predict};
+use optimize::predict::{Change, Limit, Prediction, Preloaded, Start, predict};
 use optimize::remedy::{Remedy, Set};
 use pack::{Options, Outcome, Target, pack_file};
 use preload::make::Recorded;
@@ -59,6 +59,8 @@ pub struct Plan {
     changes: BTreeMap<Remedy, Vec<String>>,
     /// What the owners of the start say, where they were recorded.
     gains: Option<owners::Gains>,
+    /// What no remedy of reads can beat.
+    pub limit: Option<Limit>,
 }
 
 impl Plan {
@@ -87,6 +89,7 @@ impl Plan {
             reads: None,
             changes: BTreeMap::new(),
             gains: owners::gains(source)?,
+            limit: None,
         };
         if source.rows.blocks.is_empty() {
             plan.notes.push(
@@ -290,6 +293,11 @@ impl Plan {
     /// What would be read before the start, as `thaw preload make` of the recording has it.
     fn read_ahead(&mut self, starts: usize) {
         let plan = self.reads_of(self.wanted.clone());
+        self.limit = (!self.start.blocks.is_empty()).then(|| Limit {
+            needed: plan.needed,
+            reading_s: target::time(&self.disk, &in_one_piece(plan.needed.0)).seconds(),
+            computing_s: self.length(&self.start.without_reads()).seconds(),
+        });
         let reads = ReadAhead {
             bytes: plan.manifest.bytes(),
             needed: plan.needed,
