@@ -1,6 +1,6 @@
 //! Files as packing needs them: mapped for reading, written with holes, copied.
 
-use crate::canvas::Canvas;
+use crate::canvas::{Canvas, Piece};
 use model::{Error, Exit, Result};
 use os::replace::{Fresh, Rights, Strictness};
 use rustix::fs::FallocateFlags;
@@ -36,6 +36,14 @@ impl Mapping {
     }
 }
 
+impl Mapping {
+    /// Where in the file these bytes lie, if they are a part of it and no copy.
+    fn place_of(&self, bytes: &[u8]) -> Option<u64> {
+        let at = bytes.as_ptr().addr().checked_sub(self.as_ptr().addr())?;
+        at.checked_add(bytes.len()).filter(|end| *end <= self.len).map(|_| at as u64)
+    }
+}
+
 impl Deref for Mapping {
     type Target = [u8];
 
@@ -59,13 +67,38 @@ impl Drop for Mapping {
     }
 }
 
-/// Writes the pieces; what is zero stays a hole where the file system can.
-pub fn paint(fresh: &Fresh, canvas: &Canvas<'_>) -> Result<()> {
+/// Writes the pieces; what is zero stays a hole where the file system can. What is a stretch of `original` goes from
+/// file to file, and shares blocks where the file system can. The disk begins at once, and is waited for by nobody yet.
+pub fn paint(fresh: &Fresh, canvas: &Canvas<'_>, original: Option<(&File, &Mapping)>) -> Result<()> {
     let write = || {
         fresh.file().set_len(canvas.len())?;
-        canvas.pieces().iter().try_for_each(|piece| fresh.file().write_all_at(&piece.bytes, piece.at))
+        canvas.pieces().iter().try_for_each(|piece| {
+            let from = original.and_then(|(file, mapping)| Some((file, mapping.place_of(&piece.bytes)?)));
+            let done = from.map_or(Ok(0), |(file, from)| copy_range(file, from, fresh, piece))?;
+            fresh.file().write_all_at(&piece.bytes[done..], piece.at + done as u64)
+        })
     };
-    write().map_err(|cause| fresh.failed("cannot write", cause))
+    write().map_err(|cause| fresh.failed("cannot write", cause))?;
+    fresh.start_writing();
+    Ok(())
+}
+
+/// Copies a piece from another file; returns how many of its bytes, fewer where the file systems cannot.
+fn copy_range(file: &File, mut from: u64, fresh: &Fresh, piece: &Piece<'_>) -> io::Result<usize> {
+    // Below, the call costs more than it saves.
+    const LEAST: usize = 1 << 16;
+    let (mut to, mut done) = (piece.at, 0);
+    while piece.bytes.len() - done >= LEAST {
+        match rustix::fs::copy_file_range(file, Some(&mut from), fresh.file(), Some(&mut to), piece.bytes.len() - done)
+        {
+            Ok(0) => break,
+            Ok(copied) => done += copied,
+            Err(Errno::INTR) => {}
+            Err(cause @ (Errno::NOSPC | Errno::DQUOT | Errno::FBIG | Errno::IO)) => return Err(cause.into()),
+            Err(_) => break,
+        }
+    }
+    Ok(done)
 }
 
 /// Gives the blocks of a stretch of zeros back to the file system.

@@ -176,13 +176,13 @@ fn fresh_copy(input: &Input, to: &Path, existing: Existing) -> Result<Fresh> {
 fn fill_plain(fresh: &Fresh, bytes: &[u8]) -> Result<Mapping> {
     let mut canvas = Canvas::blank(0);
     canvas.paint(0, bytes);
-    paint(fresh, &canvas)?;
+    paint(fresh, &canvas, None)?;
     Mapping::of(fresh.file(), fresh.path())
 }
 
 /// Writes the bytes of the new file, and has them verified as a reader of the file sees them.
 fn fill(fresh: &Fresh, input: &Input, built: &Built<'_>, options: &Options) -> std::result::Result<Mapping, Stop> {
-    paint(fresh, &built.canvas)?;
+    paint(fresh, &built.canvas, Some((&input.file, &input.bytes)))?;
     if options.space == Space::Punch {
         punch(fresh, &built.freed)?;
     }

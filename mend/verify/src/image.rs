@@ -34,8 +34,17 @@ struct Load<'a> {
 struct Pages {
     index: BTreeMap<u64, usize>,
     pages: Vec<Box<[u8; PAGE as usize]>>,
-    /// The page that was written last, and its place: neighbours in the table are neighbours in memory.
-    last: Option<(u64, usize)>,
+    /// The page that was written last: neighbours in the table are neighbours in memory.
+    last: Option<Open>,
+}
+
+/// A copied page, and what of it is memory of one segment.
+#[derive(Clone, Copy)]
+struct Open {
+    page: u64,
+    slot: usize,
+    from: u64,
+    end: u64,
 }
 
 /// A stretch of memory.
@@ -142,6 +151,9 @@ impl<'a> Image<'a> {
     /// The word at an address; `None` where a part of it has no memory.
     pub(crate) fn read(&self, at: u64) -> Option<u64> {
         let len = self.format.word_len();
+        if let Some((slot, start)) = self.last_written(at, len) {
+            return self.format.word(&self.pages.pages[slot][start..start + len as usize], 0);
+        }
         let mut raw = [0; 8];
         let mut done = 0;
         while done < len {
@@ -171,12 +183,16 @@ impl<'a> Image<'a> {
 
     fn write(&mut self, at: u64, value: u64) -> Result<(), Reason> {
         let len = self.format.word_len();
+        let raw = self.format.word_bytes(value);
+        let raw = &raw[..len as usize];
+        if let Some((slot, start)) = self.last_written(at, len) {
+            self.pages.pages[slot][start..start + raw.len()].copy_from_slice(raw);
+            return Ok(());
+        }
         if !self.has_memory(at, len) {
             self.misplaced.push(at);
             return Ok(());
         }
-        let raw = self.format.word_bytes(value);
-        let raw = &raw[..len as usize];
         let start = (at % PAGE) as usize;
         let first = raw.len().min(PAGE as usize - start);
         self.page(at / PAGE)?[start..start + first].copy_from_slice(&raw[..first]);
@@ -185,6 +201,12 @@ impl<'a> Image<'a> {
             self.page(at / PAGE + 1)?[..rest.len()].copy_from_slice(rest);
         }
         Ok(())
+    }
+
+    /// The copied page, and the place in it, if a word lies where the last one was written.
+    fn last_written(&self, at: u64, len: u64) -> Option<(usize, usize)> {
+        let open = self.pages.last.filter(|open| open.from <= at && at <= open.end && len <= open.end - at)?;
+        Some((open.slot, (at - open.page * PAGE) as usize))
     }
 
     fn has_memory(&self, at: u64, len: u64) -> bool {
@@ -204,11 +226,6 @@ impl<'a> Image<'a> {
 
     /// A copy of a page to write to.
     fn page(&mut self, page: u64) -> Result<&mut [u8; PAGE as usize], Reason> {
-        if let Some((last, slot)) = self.pages.last
-            && last == page
-        {
-            return Ok(&mut self.pages.pages[slot]);
-        }
         let slot = match self.pages.index.get(&page) {
             Some(slot) => *slot,
             None => {
@@ -221,7 +238,9 @@ impl<'a> Image<'a> {
                 self.pages.pages.len() - 1
             }
         };
-        self.pages.last = Some((page, slot));
+        let (start, end) = (page * PAGE, (page * PAGE).saturating_add(PAGE));
+        let load = self.loads.get(self.loads.partition_point(|load| load.end <= start)).filter(|load| load.at < end);
+        self.pages.last = load.map(|load| Open { page, slot, from: load.at.max(start), end: load.end.min(end) });
         Ok(&mut self.pages.pages[slot])
     }
 
@@ -268,11 +287,7 @@ impl<'a> Image<'a> {
     }
 
     fn copied(&self, page: u64) -> Option<&[u8; PAGE as usize]> {
-        let slot = match self.pages.last {
-            Some((last, slot)) if last == page => slot,
-            _ => *self.pages.index.get(&page)?,
-        };
-        Some(&self.pages.pages[slot])
+        Some(&self.pages.pages[*self.pages.index.get(&page)?])
     }
 
     /// Ranges that have memory, as start and end.
