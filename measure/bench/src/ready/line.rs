@@ -12,6 +12,7 @@ use regex::bytes::Regex;
 use rustix::event::PollFlags;
 use rustix::fs::OFlags;
 use rustix::pipe::PipeFlags;
+use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// How much of the end of the output is kept.
@@ -27,7 +28,7 @@ const TURN: usize = 1 << 20;
 #[derive(Default)]
 pub(crate) struct Output {
     streams: Vec<Source>,
-    tail: Vec<u8>,
+    tail: Tail,
     /// Expressions that no line has matched yet.
     waiting: Vec<Regex>,
 }
@@ -35,6 +36,8 @@ pub(crate) struct Output {
 /// One of them.
 struct Source {
     fd: OwnedFd,
+    /// Which one it is for the tail.
+    number: usize,
     /// The unfinished last line.
     line: Vec<u8>,
 }
@@ -79,7 +82,8 @@ impl Output {
         rustix::fs::fcntl_getfl(&fd)
             .and_then(|flags| rustix::fs::fcntl_setfl(&fd, flags | OFlags::NONBLOCK))
             .map_err(|error| Error::bug("cannot make a stream non-blocking").because(std::io::Error::from(error)))?;
-        self.streams.push(Source { fd, line: Vec::new() });
+        self.streams.push(Source { fd, number: self.tail.held.len(), line: Vec::new() });
+        self.tail.held.push(0);
         Ok(())
     }
 
@@ -96,14 +100,56 @@ impl Output {
 
     /// The end of what was printed, on both streams in the order of arrival.
     pub fn tail(&self) -> String {
-        let from = self.tail.len().saturating_sub(TAIL);
-        String::from_utf8_lossy(&self.tail[from..]).into_owned()
+        String::from_utf8_lossy(&self.tail.bytes()).into_owned()
+    }
+}
+
+/// The ends of what the streams brought, at most [`TAIL`] bytes. Each has as much room as the others, so that a flood
+/// on one does not wash away the last words on another, which may be read before it.
+#[derive(Default)]
+struct Tail {
+    /// In the order of arrival: which stream, and what it brought.
+    pieces: VecDeque<(usize, Vec<u8>)>,
+    /// Bytes that are held of each stream.
+    held: Vec<usize>,
+}
+
+impl Tail {
+    fn room(&self) -> usize {
+        TAIL / self.held.len().max(1)
+    }
+
+    /// Takes what a stream brought; pieces go as wholes, so that a lot of output costs little.
+    fn keep(&mut self, stream: usize, bytes: &[u8]) {
+        let room = self.room();
+        match self.pieces.back_mut() {
+            Some((last, piece)) if *last == stream && piece.len() < room => piece.extend_from_slice(bytes),
+            _ => self.pieces.push_back((stream, bytes.to_vec())),
+        }
+        self.held[stream] += bytes.len();
+        while let Some(oldest) = self.pieces.iter().position(|(of, _)| *of == stream)
+            && self.held[stream] - self.pieces[oldest].1.len() >= room
+        {
+            self.held[stream] -= self.pieces[oldest].1.len();
+            self.pieces.remove(oldest);
+        }
+    }
+
+    fn bytes(&self) -> Vec<u8> {
+        let mut over: Vec<usize> = self.held.iter().map(|held| held.saturating_sub(self.room())).collect();
+        let mut all = Vec::new();
+        for (stream, piece) in &self.pieces {
+            let cut = over[*stream].min(piece.len());
+            over[*stream] -= cut;
+            all.extend_from_slice(&piece[cut..]);
+        }
+        all
     }
 }
 
 impl Source {
     /// Reads what is there; `false`: nobody has the other end open any more.
-    fn read(&mut self, tail: &mut Vec<u8>, waiting: &mut Vec<Regex>, fired: &mut Vec<Fired>) -> bool {
+    fn read(&mut self, tail: &mut Tail, waiting: &mut Vec<Regex>, fired: &mut Vec<Fired>) -> bool {
         let mut piece = vec![0u8; 64 << 10];
         let mut total = 0;
         while total < TURN {
@@ -111,7 +157,7 @@ impl Source {
                 Ok(n) if n > 0 => {
                     let at_ns = monotonic_ns();
                     total += n;
-                    keep(tail, &piece[..n]);
+                    tail.keep(self.number, &piece[..n]);
                     if !waiting.is_empty() {
                         self.match_lines(&piece[..n], at_ns, waiting, fired);
                     }
@@ -149,14 +195,6 @@ impl Source {
         if !self.line.is_empty() {
             check(&self.line);
         }
-    }
-}
-
-/// Appends to the tail and keeps its end; cut rarely, so that a lot of output costs little.
-fn keep(tail: &mut Vec<u8>, piece: &[u8]) {
-    tail.extend_from_slice(piece);
-    if tail.len() > 2 * TAIL {
-        tail.drain(..tail.len() - TAIL);
     }
 }
 
@@ -207,11 +245,30 @@ mod tests {
 
     #[test]
     fn only_the_end_of_a_flood_is_kept_and_all_of_it_is_read() {
-        let mut tail = Vec::new();
+        let mut tail = Tail { held: vec![0], ..Tail::default() };
         for n in 0..100_000 {
-            keep(&mut tail, format!("{n}\n").as_bytes());
+            tail.keep(0, format!("{n}\n").as_bytes());
         }
-        assert!((TAIL..=2 * TAIL).contains(&tail.len()));
-        assert!(tail.ends_with(b"\n99999\n"));
+        assert!((TAIL..=2 * TAIL).contains(&tail.held[0]));
+        let bytes = tail.bytes();
+        assert_eq!(bytes.len(), TAIL);
+        assert!(bytes.ends_with(b"\n99999\n"));
+    }
+
+    #[test]
+    fn a_flood_on_one_stream_leaves_the_last_words_on_another() {
+        let mut tail = Tail { held: vec![0, 0], ..Tail::default() };
+        tail.keep(0, b"first\n");
+        tail.keep(1, b"cannot open display\n");
+        tail.keep(0, b"second\n");
+        assert_eq!(tail.bytes(), b"first\ncannot open display\nsecond\n", "in the order of arrival");
+        for _ in 0..100 {
+            tail.keep(0, &[b'x'; 10_000]);
+            tail.keep(1, b".");
+        }
+        let bytes = String::from_utf8(tail.bytes()).unwrap();
+        assert!(bytes.contains("cannot open display\n") && !bytes.contains("second") && bytes.len() <= TAIL);
+        assert_eq!(bytes.matches('x').count(), TAIL / 2);
+        assert!(tail.pieces.len() < 300, "what is not held is gone: {}", tail.pieces.len());
     }
 }
