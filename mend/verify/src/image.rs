@@ -20,6 +20,9 @@ pub(crate) struct Image<'a> {
     pub(crate) misplaced: Vec<u64>,
     /// Words to which the base was added.
     pub(crate) relative: u64,
+    /// Addresses of words that hold the base and something else, and of words that relocations wrote otherwise.
+    moving: Vec<u64>,
+    still: Vec<u64>,
     /// How many pages may be copied.
     room: usize,
 }
@@ -93,7 +96,17 @@ impl<'a> Image<'a> {
         // A file can name more memory than there is; relocations that make sense lie in its bytes, and some in .bss.
         let room = elf.bytes.len() / PAGE as usize + 4096;
         let pages = Pages::default();
-        let mut image = Self { loads, pages, format: elf.format, base, misplaced: Vec::new(), relative: 0, room };
+        let mut image = Self {
+            loads,
+            pages,
+            format: elf.format,
+            base,
+            misplaced: Vec::new(),
+            relative: 0,
+            moving: Vec::new(),
+            still: Vec::new(),
+            room,
+        };
         for at in relr_addresses(elf.format, tables.relr) {
             image.add_base(at)?;
         }
@@ -115,6 +128,7 @@ impl<'a> Image<'a> {
                 match addend {
                     Some(addend) => {
                         self.relative += 1;
+                        self.moving.push(at);
                         self.write(at, self.base.wrapping_add(addend))?;
                     }
                     None => self.add_base(at)?,
@@ -131,13 +145,40 @@ impl<'a> Image<'a> {
                 for word in 0..words {
                     let at = at.wrapping_add(word * self.format.word_len());
                     match self.read(at) {
-                        Some(old) => self.write(at, old.wrapping_add(token))?,
+                        Some(old) => {
+                            self.still.push(at);
+                            self.write(at, old.wrapping_add(token))?;
+                        }
                         None => self.misplaced.push(at),
                     }
                 }
             }
         }
         Ok(())
+    }
+
+    /// Whether what is equal in both images is so at every base: each word that a relocation wrote was written once, no
+    /// two overlap, and the same ones hold the base. Then such a word is the base and a number that is the same in both,
+    /// and all else does not depend on the base.
+    pub(crate) fn depends_as(&mut self, other: &mut Self) -> bool {
+        self.is_written_once() && other.is_written_once() && self.moving == other.moving
+    }
+
+    fn is_written_once(&mut self) -> bool {
+        let len = self.format.word_len();
+        let are_apart = |one: &u64, next: &u64| next.checked_sub(*one).is_some_and(|gap| gap >= len);
+        let (moving, still) = (&mut self.moving, &mut self.still);
+        for words in [&mut *moving, &mut *still] {
+            words.sort_unstable();
+            if !words.is_sorted_by(are_apart) {
+                return false;
+            }
+        }
+        still.iter().all(|at| {
+            let next = moving.partition_point(|moving| moving < at);
+            let before = next.checked_sub(1).map(|index| &moving[index]);
+            before.is_none_or(|one| are_apart(one, at)) && moving.get(next).is_none_or(|one| are_apart(at, one))
+        })
     }
 
     pub(crate) fn base(&self) -> u64 {
@@ -172,6 +213,7 @@ impl<'a> Image<'a> {
 
     fn add_base(&mut self, at: u64) -> Result<(), Reason> {
         self.relative += 1;
+        self.moving.push(at);
         match self.read(at) {
             Some(word) => self.write(at, word.wrapping_add(self.base)),
             None => {

@@ -1,6 +1,6 @@
 //! The oracle: whether a rewritten file still means what its original meant. Not for making such files.
 //!
-//! [`offline`] emulates the loader on both files, at two bases, and compares every byte of memory and everything that
+//! [`offline`] emulates the loader on both files, at as many bases as prove it for all (one or two), and compares every byte of memory and everything that
 //! the loader and other tools read. [`live`] lets the real loader load both and compares the memory of the two
 //! processes. The oracle reads ELF files with code of its own, on purpose: a misunderstanding that the rewriter and its
 //! judge share would hide a fault.
@@ -215,8 +215,8 @@ pub fn offline_expecting(original: &[u8], packed: &[u8], expected: &Expected) ->
         },
     };
     for (round, base) in bases(&old).into_iter().enumerate() {
-        let before = Image::relocated(&old, &old_tables, &old_tokens, base, None).map_err(unusable)?;
-        let after = match Image::relocated(&new, &new_tables, &new_tokens, base, initialiser) {
+        let mut before = Image::relocated(&old, &old_tables, &old_tokens, base, None).map_err(unusable)?;
+        let mut after = match Image::relocated(&new, &new_tables, &new_tokens, base, initialiser) {
             Ok(image) => image,
             Err(reason) => return damaged(reason, findings),
         };
@@ -230,6 +230,10 @@ pub fn offline_expecting(original: &[u8], packed: &[u8], expected: &Expected) ->
             compare::touched_memory(&before, &after, &skipped, &mut findings);
         }
         links::arrays(&old, &before, &new, &after, &mut findings);
+        // What was found by now holds at every base: the second one would cost as much as the first.
+        if expected.allowed.is_empty() && links::same_arrays(&old, &new) && before.depends_as(&mut after) {
+            break;
+        }
     }
     Ok(findings.verdict)
 }

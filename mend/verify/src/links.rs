@@ -300,6 +300,16 @@ fn described(side: &Side, relocation: Option<Relocation>) -> String {
     format!("type {kind} at {at:#x} to '{name}'{addend}")
 }
 
+/// Whether the arrays of functions that the loader calls lie where they lay.
+pub(crate) fn same_arrays(old: &Elf, new: &Elf) -> bool {
+    let places = |elf: &Elf| {
+        let tags =
+            [DT_PREINIT_ARRAY, DT_PREINIT_ARRAYSZ, DT_INIT_ARRAY, DT_INIT_ARRAYSZ, DT_FINI_ARRAY, DT_FINI_ARRAYSZ];
+        tags.map(|tag| elf.dynamic.value(tag))
+    };
+    places(old) == places(new)
+}
+
 /// The initialiser and finaliser arrays, with the values that they hold after relocation: nothing is lost or exchanged.
 /// (Where the arrays stay, their bytes are compared too; this is for those that a rewriter moves.)
 pub(crate) fn arrays(old: &Elf, before: &Image, new: &Elf, after: &Image, findings: &mut Findings) {

@@ -160,6 +160,33 @@ fn memory_may_neither_go_nor_lose_its_bytes() {
     assert!(!sorts(&original, |file| set(file, last + 40, in_memory + 64)).contains(&Kind::Memory));
 }
 
+/// What holds at the base that is looked at first need not hold at another.
+#[test]
+fn a_number_that_looks_like_an_address_at_the_first_base_is_found_at_the_second() {
+    const RELATIVE: u64 = 8;
+    const DT_RELACOUNT: u64 = 0x6fff_fff9;
+    const FIRST_BASE: u64 = 0x5555_5555_4000;
+    let Some(original) = library().filter(|file| file[18..20] == [62, 0]) else { return };
+    let last = *loads(&original).last().expect("what is mapped");
+    let (offset, start) = (long(&original, last + 8), long(&original, last + 16));
+    let end = start + long(&original, last + 32);
+    let is_relative = |at: &usize| {
+        long(&original, at + 8) == RELATIVE
+            && (start..end).contains(&long(&original, *at))
+            && (1..end).contains(&long(&original, at + 16))
+    };
+    let entry = (0..original.len() - 24).step_by(8).find(is_relative).expect("a relative relocation");
+    let (at, addend) = (long(&original, entry), long(&original, entry + 16));
+    // The first so many entries are not looked at.
+    let count = (0..original.len() - 16).step_by(8).find(|at| long(&original, *at) == DT_RELACOUNT).expect("a count");
+    let kinds = sorts(&original, |file| {
+        set(file, count + 8, 0);
+        set(file, entry + 8, 0);
+        set(file, (at - start + offset) as usize, FIRST_BASE + addend);
+    });
+    assert!(kinds.contains(&Kind::Memory), "{kinds:?}");
+}
+
 #[test]
 fn a_word_holds_what_was_announced() {
     let Some(original) = library() else { return };
