@@ -95,7 +95,7 @@ impl Format {
 /// The text from `at` to its NUL. `None`: outside the table, or without an end.
 pub(crate) fn text(table: &[u8], at: u64) -> Option<&[u8]> {
     let rest = table.get(usize::try_from(at).ok()?..)?;
-    rest.iter().position(|byte| *byte == 0).map(|end| &rest[..end])
+    memchr::memchr(0, rest).map(|end| &rest[..end])
 }
 
 /// A name for people; long ones are cut.

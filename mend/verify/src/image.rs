@@ -367,21 +367,25 @@ pub(crate) fn relr_addresses(format: Format, table: &[u8]) -> impl Iterator<Item
     })
 }
 
-/// One number for each symbol: equal for equal name, version, binding and kind.
+/// One number for each symbol that a relocation names: equal for equal name, version, binding and kind.
 pub(crate) fn symbol_tokens(tables: &Tables) -> Vec<u64> {
-    tables
-        .symbols
-        .iter()
-        .enumerate()
-        .map(|(index, symbol)| {
-            let mut hasher = DefaultHasher::new();
-            (symbol.name, symbol.info, symbol.is_defined()).hash(&mut hasher);
-            if let Ok((Some(version), hidden)) = tables.version(index) {
-                (version.library, version.name, hidden).hash(&mut hasher);
-            }
-            hasher.finish()
-        })
-        .collect()
+    let token = |index: usize| {
+        let symbol = &tables.symbols[index];
+        let mut hasher = DefaultHasher::new();
+        (symbol.name, symbol.info, symbol.is_defined()).hash(&mut hasher);
+        if let Ok((Some(version), hidden)) = tables.version(index) {
+            (version.library, version.name, hidden).hash(&mut hasher);
+        }
+        hasher.finish()
+    };
+    let mut tokens = vec![None; tables.symbols.len()];
+    for relocation in tables.batches.iter().flat_map(Batch::relocations) {
+        let index = relocation.symbol as usize;
+        if let Some(known) = tokens.get_mut(index) {
+            known.get_or_insert_with(|| token(index));
+        }
+    }
+    tokens.into_iter().map(Option::unwrap_or_default).collect()
 }
 
 #[cfg(test)]
