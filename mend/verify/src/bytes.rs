@@ -1,5 +1,7 @@
 //! Numbers out of bytes, of either class and byte order; every access is checked.
 
+use std::ffi::CStr;
+
 /// Width of an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Class {
@@ -95,7 +97,7 @@ impl Format {
 /// The text from `at` to its NUL. `None`: outside the table, or without an end.
 pub(crate) fn text(table: &[u8], at: u64) -> Option<&[u8]> {
     let rest = table.get(usize::try_from(at).ok()?..)?;
-    memchr::memchr(0, rest).map(|end| &rest[..end])
+    CStr::from_bytes_until_nul(rest).ok().map(CStr::to_bytes)
 }
 
 /// A name for people; long ones are cut.

@@ -158,8 +158,8 @@ impl<'a> Image<'a> {
     }
 
     /// Whether what is equal in both images is so at every base: each word that a relocation wrote was written once, no
-    /// two overlap, and the same ones hold the base. Then such a word is the base and a number that is the same in both,
-    /// and all else does not depend on the base.
+    /// two overlap, and the same ones hold the base. Then such a word is the base and a number that is the same in
+    /// both, and all else does not depend on the base.
     pub(crate) fn depends_as(&mut self, other: &mut Self) -> bool {
         self.is_written_once() && other.is_written_once() && self.moving == other.moving
     }

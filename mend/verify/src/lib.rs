@@ -1,9 +1,9 @@
 //! The oracle: whether a rewritten file still means what its original meant. Not for making such files.
 //!
-//! [`offline`] emulates the loader on both files, at as many bases as prove it for all (one or two), and compares every byte of memory and everything that
-//! the loader and other tools read. [`live`] lets the real loader load both and compares the memory of the two
-//! processes. The oracle reads ELF files with code of its own, on purpose: a misunderstanding that the rewriter and its
-//! judge share would hide a fault.
+//! [`offline`] emulates the loader on both files, at as many bases as prove it for all (one or two), and compares every
+//! byte of memory and everything that the loader and other tools read. [`live`] lets the real loader load both and
+//! compares the memory of the two processes. The oracle reads ELF files with code of its own, on purpose: a
+//! misunderstanding that the rewriter and its judge share would hide a fault.
 //!
 //! ```no_run
 //! let original = std::fs::read("/usr/lib/x86_64-linux-gnu/libcrypto.so.3")?;
