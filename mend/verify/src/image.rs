@@ -18,9 +18,7 @@ pub(crate) struct Image<'a> {
     base: u64,
     /// Addresses of relocations that have no place in the image; the loader would write there anyway.
     pub(crate) misplaced: Vec<u64>,
-    /// Words to which the base was added.
-    pub(crate) relative: u64,
-    /// Addresses of words that hold the base and something else, and of words that relocations wrote otherwise.
+    /// Addresses of words to which the base was added, and of words that relocations wrote otherwise.
     moving: Vec<u64>,
     still: Vec<u64>,
     /// How many pages may be copied.
@@ -102,7 +100,6 @@ impl<'a> Image<'a> {
             format: elf.format,
             base,
             misplaced: Vec::new(),
-            relative: 0,
             moving: Vec::new(),
             still: Vec::new(),
             room,
@@ -127,7 +124,6 @@ impl<'a> Image<'a> {
             if kind == elf.machine.relative || (index as u64) < batch.trusted {
                 match addend {
                     Some(addend) => {
-                        self.relative += 1;
                         self.moving.push(at);
                         self.write(at, self.base.wrapping_add(addend))?;
                     }
@@ -181,6 +177,11 @@ impl<'a> Image<'a> {
         })
     }
 
+    /// Words to which the base was added.
+    pub(crate) fn relative(&self) -> u64 {
+        self.moving.len() as u64
+    }
+
     pub(crate) fn base(&self) -> u64 {
         self.base
     }
@@ -212,7 +213,6 @@ impl<'a> Image<'a> {
     }
 
     fn add_base(&mut self, at: u64) -> Result<(), Reason> {
-        self.relative += 1;
         self.moving.push(at);
         match self.read(at) {
             Some(word) => self.write(at, word.wrapping_add(self.base)),

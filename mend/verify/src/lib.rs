@@ -222,7 +222,7 @@ pub fn offline_expecting(original: &[u8], packed: &[u8], expected: &Expected) ->
         };
         compare::expected_words(&after, expected, &mut findings);
         if round == 0 {
-            findings.verdict.checked.relative = before.relative;
+            findings.verdict.checked.relative = before.relative();
             compare::memory(&before, &after, &skipped, &mut findings);
             compare::additions(&before, &after, &new, &new_tables, expected, &mut findings);
             compare::misplaced(&before, &after, &mut findings);
