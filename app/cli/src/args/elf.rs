@@ -302,7 +302,7 @@ Examples:
 const VERIFY_ABOUT: &str = "\
 Does a packed file still mean what its original means?
 
-Relocates both in memory at two addresses, as the loader would, and compares every byte of memory and everything that \
+Relocates both in memory, as the loader would at any address, and compares every byte of memory and everything that \
 the loader and other tools read: relocations by name and version, symbols, versions, notes, sections, protections. \
 Exit code 1 if anything differs but the form of the relative relocations.";
 

@@ -315,7 +315,7 @@ pub fn verify(document: &VerifyDocument, width: usize) -> Page {
         false => page.labelled(RED, "differs: ", &format!("{packed} does not mean what {original} means.")),
     }
     page.paragraph(&format!(
-        "Compared at two addresses: {} of memory and sections, {} relative relocations, {} others, {} symbols.",
+        "Compared at every address: {} of memory and sections, {} relative relocations, {} others, {} symbols.",
         units::bytes(checked.bytes),
         units::count(checked.relative),
         units::count(checked.relocations),
