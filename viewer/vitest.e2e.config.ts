@@ -6,7 +6,8 @@ export default defineConfig({
   test: {
     include: ["test/e2e/**/*.test.ts"],
     globalSetup: "test/e2e/setup.ts",
-    fileParallelism: false,
+    // A browser keeps more than one CPU busy at times, and less than one at others.
+    maxWorkers: 2,
     // Only what hangs is meant to end here.
     testTimeout: 240_000,
     hookTimeout: 240_000,

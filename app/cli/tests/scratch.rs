@@ -6,10 +6,15 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Condvar, Mutex, MutexGuard};
 
 /// Dropping the machine's caches under another test's hot start would make that start read.
 static MACHINE: Mutex<()> = Mutex::new(());
+
+/// How many tests work at the moment. As many as there are CPUs may, however many threads the tests have: those that wait for the
+/// machine's caches leave their place to another.
+static AT_WORK: Mutex<usize> = Mutex::new(0);
+static PLACE_LEFT: Condvar = Condvar::new();
 
 /// The verbs that evict files which every program needs, or whose result depends on nobody doing that meanwhile.
 const EVICT: [&str; 9] = ["record", "why", "ablate", "sweep", "bisect", "optimize", "flush", "frag", "pageload"];
@@ -17,6 +22,20 @@ const EVICT: [&str; 9] = ["record", "why", "ablate", "sweep", "bisect", "optimiz
 thread_local! {
     /// How many [`Alone`]s this test's thread has.
     static HELD: Cell<usize> = const { Cell::new(0) };
+    /// How many [`Scratch`]es this test's thread has; the first takes a place.
+    static SCRATCHES: Cell<usize> = const { Cell::new(0) };
+}
+
+/// Waits until another test may work.
+fn take_place() {
+    let most = std::thread::available_parallelism().map_or(1, usize::from);
+    let at_work = AT_WORK.lock().unwrap();
+    *PLACE_LEFT.wait_while(at_work, |at_work| *at_work >= most).unwrap() += 1;
+}
+
+fn leave_place() {
+    *AT_WORK.lock().unwrap() -= 1;
+    PLACE_LEFT.notify_one();
 }
 
 /// The machine's caches are this test's.
@@ -32,7 +51,17 @@ impl Drop for Alone {
 /// Holds the machine's caches for one test at a time; who holds them may take them again.
 pub fn alone() -> Alone {
     let first = HELD.replace(HELD.get() + 1) == 0;
-    Alone(first.then(|| MACHINE.lock().unwrap_or_else(|poisoned| poisoned.into_inner())))
+    Alone(first.then(|| {
+        let placed = SCRATCHES.get() > 0;
+        if placed {
+            leave_place();
+        }
+        let machine = MACHINE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if placed {
+            take_place();
+        }
+        machine
+    }))
 }
 
 /// The checkout.
@@ -48,6 +77,9 @@ pub struct Scratch {
 impl Scratch {
     /// On a disk: what lies in memory is never cold.
     pub fn new() -> Self {
+        if SCRATCHES.replace(SCRATCHES.get() + 1) == 0 {
+            take_place();
+        }
         let folder = tempfile::Builder::new().prefix("thaw-test-").tempdir_in("/var/tmp").unwrap();
         for name in ["run", "state", "config"] {
             std::fs::create_dir(folder.path().join(name)).unwrap();
@@ -162,6 +194,9 @@ impl Drop for Scratch {
         let left = std::fs::read_dir(self.path("state/journal")).map_or(0, Iterator::count);
         if left > 0 {
             let _ = self.command().args(["doctor", "--mend"]).output();
+        }
+        if SCRATCHES.replace(SCRATCHES.get() - 1) == 1 {
+            leave_place();
         }
     }
 }
