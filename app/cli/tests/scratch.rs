@@ -8,16 +8,26 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Condvar, Mutex, MutexGuard};
 
-/// Dropping the machine's caches under another test's hot start would make that start read.
-static MACHINE: Mutex<()> = Mutex::new(());
+/// Who works at the moment, and who has the machine's caches.
+#[derive(Debug)]
+struct Machine {
+    /// Tests at work. As many as there are CPUs may, however many threads the tests have: those that wait for the
+    /// caches leave their place to another, and who has the caches alone waits for nobody, or two could wait for each
+    /// other.
+    at_work: usize,
+    /// Commands whose result depends on nobody evicting files meanwhile, and that evict none.
+    readers: usize,
+    /// A command that evicts what every program needs, or a test that wants the machine alone.
+    is_taken: bool,
+}
 
-/// How many tests work at the moment. As many as there are CPUs may, however many threads the tests have: those that wait for the
-/// machine's caches leave their place to another.
-static AT_WORK: Mutex<usize> = Mutex::new(0);
-static PLACE_LEFT: Condvar = Condvar::new();
+static MACHINE: Mutex<Machine> = Mutex::new(Machine { at_work: 0, readers: 0, is_taken: false });
+static CHANGED: Condvar = Condvar::new();
 
 /// The verbs that evict files which every program needs, or whose result depends on nobody doing that meanwhile.
 const EVICT: [&str; 9] = ["record", "why", "ablate", "sweep", "bisect", "optimize", "flush", "frag", "pageload"];
+/// Those of them that evict nothing in hot starts, and that tests ask for what sleeps rather than works.
+const HOT: [&str; 4] = ["record", "ablate", "sweep", "bisect"];
 
 thread_local! {
     /// How many [`Alone`]s this test's thread has.
@@ -26,42 +36,72 @@ thread_local! {
     static SCRATCHES: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Waits until another test may work.
-fn take_place() {
-    let most = std::thread::available_parallelism().map_or(1, usize::from);
-    let at_work = AT_WORK.lock().unwrap();
-    *PLACE_LEFT.wait_while(at_work, |at_work| *at_work >= most).unwrap() += 1;
+/// What changes for all tests; those that wait look again.
+fn machine() -> MutexGuard<'static, Machine> {
+    MACHINE.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
-fn leave_place() {
-    *AT_WORK.lock().unwrap() -= 1;
-    PLACE_LEFT.notify_one();
+/// Waits until the machine is in a state, and changes it.
+fn wait(until: impl Fn(&Machine) -> bool, change: impl FnOnce(&mut Machine)) {
+    let waited = CHANGED.wait_while(machine(), |machine| !until(machine));
+    change(&mut waited.unwrap_or_else(|poisoned| poisoned.into_inner()));
+    CHANGED.notify_all();
 }
 
-/// The machine's caches are this test's.
-pub struct Alone(Option<MutexGuard<'static, ()>>);
+fn at_once(change: impl FnOnce(&mut Machine)) {
+    wait(|_| true, change);
+}
+
+/// Whether another test may work.
+fn has_place(machine: &Machine) -> bool {
+    machine.at_work < std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// The machine's caches are this test's, alone or with others that leave them as they are.
+pub struct Alone {
+    is_shared: Option<bool>,
+}
 
 impl Drop for Alone {
     fn drop(&mut self) {
         HELD.set(HELD.get() - 1);
-        drop(self.0.take());
+        match self.is_shared {
+            Some(true) => at_once(|machine| machine.readers -= 1),
+            Some(false) => at_once(|machine| machine.is_taken = false),
+            None => {}
+        }
     }
 }
 
 /// Holds the machine's caches for one test at a time; who holds them may take them again.
 pub fn alone() -> Alone {
-    let first = HELD.replace(HELD.get() + 1) == 0;
-    Alone(first.then(|| {
-        let placed = SCRATCHES.get() > 0;
-        if placed {
-            leave_place();
-        }
-        let machine = MACHINE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        if placed {
-            take_place();
-        }
-        machine
-    }))
+    hold(false)
+}
+
+fn hold(is_shared: bool) -> Alone {
+    if HELD.replace(HELD.get() + 1) > 0 {
+        return Alone { is_shared: None };
+    }
+    let places = usize::from(SCRATCHES.get() > 0);
+    at_once(|machine| machine.at_work -= places);
+    if is_shared {
+        wait(
+            |machine| !machine.is_taken && (places == 0 || has_place(machine)),
+            |machine| {
+                machine.readers += 1;
+                machine.at_work += places;
+            },
+        );
+    } else {
+        wait(
+            |machine| !machine.is_taken && machine.readers == 0,
+            |machine| {
+                machine.is_taken = true;
+                machine.at_work += places;
+            },
+        );
+    }
+    Alone { is_shared: Some(is_shared) }
 }
 
 /// The checkout.
@@ -78,7 +118,8 @@ impl Scratch {
     /// On a disk: what lies in memory is never cold.
     pub fn new() -> Self {
         if SCRATCHES.replace(SCRATCHES.get() + 1) == 0 {
-            take_place();
+            let is_held = HELD.get() > 0;
+            wait(|machine| is_held || has_place(machine), |machine| machine.at_work += 1);
         }
         let folder = tempfile::Builder::new().prefix("thaw-test-").tempdir_in("/var/tmp").unwrap();
         for name in ["run", "state", "config"] {
@@ -196,7 +237,7 @@ impl Drop for Scratch {
             let _ = self.command().args(["doctor", "--mend"]).output();
         }
         if SCRATCHES.replace(SCRATCHES.get() - 1) == 1 {
-            leave_place();
+            at_once(|machine| machine.at_work -= 1);
         }
     }
 }
@@ -220,8 +261,14 @@ pub struct Said {
 impl Said {
     /// Runs a command to its end; with the machine's caches to itself where the verb evicts.
     pub fn of(mut command: Command) -> Self {
-        let evicts = command.get_args().any(|word| EVICT.iter().any(|verb| word == OsStr::new(verb)));
-        let _machine = evicts.then(alone);
+        let says = |words: &[&str]| command.get_args().any(|word| words.iter().any(|verb| word == OsStr::new(verb)));
+        let is_hot = match command.get_args().position(|word| word == OsStr::new("--state")) {
+            Some(at) => command.get_args().nth(at + 1) == Some(OsStr::new("hot")),
+            // Only `record` has another default.
+            None => !says(&["record"]),
+        };
+        let is_shared = is_hot && says(&HOT) && !says(&["why", "optimize", "flush", "frag", "pageload"]);
+        let _machine = says(&EVICT).then(|| hold(is_shared));
         let words = format!("{command:?}");
         Self { output: command.output().unwrap(), words }
     }

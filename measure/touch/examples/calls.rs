@@ -1,5 +1,6 @@
 //! Runs a program and prints the functions that it calls, in the order of their first call; what it cost goes to
 //! stderr: `cargo run -p touch --example calls -- PROGRAM ARGS`. With `--native` before the program it is not watched.
+//! PREPARE=FILE:FILE makes files ready before it begins.
 
 use os::spawn::{Launch, spawn_gated};
 use touch::Trace;
@@ -27,6 +28,7 @@ fn main() -> model::Result<()> {
         environment: Vec::new(),
     };
     let mut engine = Functions::new(&helper)?;
+    engine.prepare(std::env::var_os("PREPARE").map_or_else(Vec::new, |it| std::env::split_paths(&it).collect()))?;
     let gated = spawn_gated(Launch::new(words))?;
     engine.attach(gated.pid())?;
     let mut running = gated.release()?;

@@ -16,6 +16,14 @@ mod copied;
 #[cfg(target_arch = "x86_64")]
 mod helper;
 #[cfg(target_arch = "x86_64")]
+mod image;
+#[cfg(target_arch = "x86_64")]
+mod inject;
+#[cfg(target_arch = "x86_64")]
+mod jumped;
+#[cfg(target_arch = "x86_64")]
+mod library;
+#[cfg(target_arch = "x86_64")]
 mod memory;
 #[cfg(target_arch = "x86_64")]
 mod module;
@@ -24,6 +32,8 @@ mod near;
 mod seen;
 #[cfg(target_arch = "x86_64")]
 mod space;
+#[cfg(target_arch = "x86_64")]
+mod stub;
 #[cfg(target_arch = "x86_64")]
 mod tracer;
 

@@ -138,6 +138,7 @@ fn look_with(engine: TouchEngine, with: &With<'_>, lab: &mut Lab, recorder: &mut
     match engine {
         TouchEngine::Function => {
             let mut engine = Functions::new(&helper()?)?;
+            engine.prepare(own_files(stage))?;
             watch(plan, lab, recorder, place(CacheState::Hot), "a hot start, functions watched", &mut engine)
         }
         TouchEngine::Page => {
@@ -162,6 +163,18 @@ fn look_with(engine: TouchEngine, with: &With<'_>, lab: &mut Lab, recorder: &mut
             watch(plan, lab, recorder, place, "a start inside Valgrind", &mut inside.engine())
         }
     }
+}
+
+/// Large files that the program is likely to run: its own, and those in its directories. What they are is for the
+/// engine to say.
+fn own_files(stage: &Stage) -> Vec<PathBuf> {
+    const LARGE: u64 = 1 << 20;
+    let inside =
+        |dir: PathBuf| std::fs::read_dir(dir).into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path()));
+    let in_dirs = stage.app_dirs().into_iter().flat_map(inside);
+    let all = stage.program_files.iter().cloned().chain(in_dirs);
+    let is_large = |path: &PathBuf| std::fs::metadata(path).is_ok_and(|it| it.is_file() && it.len() >= LARGE);
+    all.filter(is_large).collect()
 }
 
 /// A tracer that sees fills as they come.

@@ -1,7 +1,8 @@
 //! Code that a program has copied from itself, with traps of ours in it: nobody knows there of the byte that belongs in
 //! their place.
 
-use super::module::{Library, Module, ModuleId};
+use super::library::Library;
+use super::module::{Module, ModuleId};
 use super::space::Space;
 use os::tracee::{TRAP, Tracee};
 

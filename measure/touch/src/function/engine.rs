@@ -10,12 +10,13 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 /// What the engine cannot know whatever it watches, one sentence each.
-const CANNOT: [&str; 5] = [
+const CANNOT: [&str; 6] = [
     "which part of a function ran: a function counts as touched whole",
     "code that is made while the program runs, and code that a program maps without its dynamic loader",
     "what a program does whose threads were made to escape a tracer (CLONE_UNTRACED)",
     "calls while SIGTRAP is blocked let a SIGTRAP that waits come early",
     "order between two CPUs closer than a stop takes, some microseconds",
+    "what a program that reads or changes its own code would do: the text of large files is memory of thaw",
 ];
 
 /// Engines that leave the code of a program as it is.
@@ -50,6 +51,25 @@ impl Functions {
     #[cfg(target_arch = "x86_64")]
     pub fn new(helper: &Helper) -> Result<Self> {
         Ok(Self { talk: talk::Talk::start(helper)?, planting: Nanos(0), copied: None })
+    }
+
+    /// Looks into files that the program is likely to map, so that it does not wait for that: before [`Trace::attach`].
+    /// Others are looked into when they are mapped.
+    ///
+    /// # Errors
+    /// Machine: the tracing process is gone.
+    #[cfg(target_arch = "x86_64")]
+    pub fn prepare(&mut self, files: Vec<PathBuf>) -> Result<()> {
+        self.talk.prepare(files)
+    }
+
+    /// Nothing, on a processor that has no such engine.
+    ///
+    /// # Errors
+    /// Never.
+    #[cfg(not(target_arch = "x86_64"))]
+    pub fn prepare(&mut self, _files: Vec<PathBuf>) -> Result<()> {
+        Ok(())
     }
 
     /// How long programs waited for their traps, all of them together; known after the run.
@@ -220,6 +240,7 @@ mod talk {
     use std::io::{self, BufRead, BufReader, Write};
     use std::os::fd::OwnedFd;
     use std::os::unix::net::UnixStream;
+    use std::path::PathBuf;
     use std::process::{Child, Command, Stdio};
 
     /// A tracing process. Dropping it ends the process and everybody whom it still traces.
@@ -244,6 +265,13 @@ mod talk {
                 .map_err(failed)?;
             os::spawn::allow_tracer(process.id());
             Ok(Self { process, socket: Some(BufReader::new(ours)) })
+        }
+
+        pub fn prepare(&mut self, files: Vec<PathBuf>) -> Result<()> {
+            match self.ask(&Ask::Prepare(files))? {
+                Answer::Prepared => Ok(()),
+                other => Err(Error::bug(format!("the tracing process answered {other:?}"))),
+            }
         }
 
         pub fn attach(&mut self, pid: u32) -> Result<()> {

@@ -5,12 +5,14 @@
 //! comes in, what was seen goes out. It serves its tracees until they are gone, and if thaw ends, it ends, and they
 //! with it.
 
+use super::library::Library;
 use super::seen::Seen;
 use super::tracer::Tracer;
 use os::tracee::Waited;
 use serde::{Deserialize, Serialize};
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -18,6 +20,8 @@ use std::time::Duration;
 /// What thaw asks, one line each.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Ask {
+    /// Make ready for programs that map these files.
+    Prepare(Vec<PathBuf>),
     /// Trace this process, which waits to call exec.
     Attach(i32),
     /// Say what was seen.
@@ -27,6 +31,8 @@ pub enum Ask {
 /// What the helper answers, one line each.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Answer {
+    /// What could be made ready is.
+    Prepared,
     /// It is traced.
     Attached,
     /// The kernel said this.
@@ -54,8 +60,18 @@ pub fn serve(socket: UnixStream) -> io::Result<()> {
     }
     interrupt_waits()?;
     let mut asks = BufReader::new(socket.try_clone()?).lines();
-    let Some(Ask::Attach(pid)) = next_ask(&mut asks)? else { return Ok(()) };
-    let mut tracer = match Tracer::attach(pid) {
+    let mut library = Library::default();
+    let pid = loop {
+        match next_ask(&mut asks)? {
+            Some(Ask::Prepare(files)) => {
+                library.prepare(&files);
+                answer(&socket, &Answer::Prepared)?;
+            }
+            Some(Ask::Attach(pid)) => break pid,
+            _ => return Ok(()),
+        }
+    };
+    let mut tracer = match Tracer::attach(pid, library) {
         Ok(tracer) => tracer,
         Err(error) => return answer(&socket, &Answer::Refused(error.raw_os_error().unwrap_or(libc::EINVAL))),
     };

@@ -1,4 +1,4 @@
-//! Files whose code a process maps, each looked into once, however many processes map it.
+//! A file whose code a process maps.
 
 use super::seen::SeenFile;
 use super::starts::{Function, Hooks, function_starts};
@@ -6,10 +6,9 @@ use model::{PAGE, StartsFrom};
 use os::mapped::Mapped;
 use os::process::Mapping;
 use os::tracee::{TRAP, Tracee};
-use std::collections::HashMap;
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Number of a module, for as long as the library lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -104,7 +103,8 @@ impl Module {
         &bytes[from..from.saturating_add(len).min(bytes.len())]
     }
 
-    fn seen(&self, (dev, ino): (u64, u64)) -> SeenFile {
+    /// As it is reported.
+    pub fn seen(&self, (dev, ino): (u64, u64)) -> SeenFile {
         SeenFile {
             path: self.path.clone().into(),
             dev,
@@ -117,58 +117,11 @@ impl Module {
     }
 }
 
-/// All files that were met.
-#[derive(Debug, Default)]
-pub struct Library {
-    modules: Vec<Module>,
-    inodes: Vec<(u64, u64)>,
-    by_inode: HashMap<(u64, u64), ModuleId>,
-}
-
-impl Library {
-    /// The module of a mapping of a stopped process.
-    pub fn of(&mut self, tracee: Tracee, mapping: &Mapping, notes: &mut Vec<String>) -> ModuleId {
-        let inode = (mapping.dev, mapping.ino);
-        if let Some(id) = self.by_inode.get(&inode) {
-            return *id;
-        }
-        let id = ModuleId(self.modules.len() as u32);
-        self.modules.push(look_into(tracee, mapping, notes));
-        self.inodes.push(inode);
-        self.by_inode.insert(inode, id);
-        id
-    }
-
-    /// A module.
-    pub fn get(&self, id: ModuleId) -> &Module {
-        &self.modules[id.0 as usize]
-    }
-
-    /// A module, to note calls.
-    pub fn get_mut(&mut self, id: ModuleId) -> &mut Module {
-        &mut self.modules[id.0 as usize]
-    }
-
-    /// All of them.
-    pub fn all(&self) -> impl Iterator<Item = (ModuleId, &Module)> {
-        (0..).map(ModuleId).zip(&self.modules)
-    }
-
-    /// The module with this inode, if it was met.
-    pub fn by_inode(&self, inode: (u64, u64)) -> Option<ModuleId> {
-        self.by_inode.get(&inode).copied()
-    }
-
-    /// All of them, as they are reported.
-    pub fn seen(&self) -> Vec<SeenFile> {
-        self.modules.iter().zip(&self.inodes).map(|(module, inode)| module.seen(*inode)).collect()
-    }
-}
-
-fn look_into(tracee: Tracee, mapping: &Mapping, notes: &mut Vec<String>) -> Module {
-    let shown = model::shown(&mapping.path);
+/// What a file holds; what of it cannot be watched goes into the notes.
+pub fn look_into(path: &Path, file: Option<File>, notes: &mut Vec<String>) -> Module {
+    let shown = model::shown(path);
     let mut module = Module {
-        path: mapping.path.clone(),
+        path: path.to_owned(),
         bytes: None,
         size: 0,
         functions: Vec::new(),
@@ -179,7 +132,7 @@ fn look_into(tracee: Tracee, mapping: &Mapping, notes: &mut Vec<String>) -> Modu
         is_32: false,
         has_interpreter: false,
     };
-    let Some(file) = open(tracee, mapping) else {
+    let Some(file) = file else {
         notes.push(format!("functions of {shown}: the mapped file cannot be opened"));
         return module;
     };
@@ -223,7 +176,7 @@ fn by_page(functions: &[Function], size: u64) -> Vec<u32> {
 }
 
 /// The file behind a mapping: by the mapping itself, else by its path as the process sees it.
-fn open(tracee: Tracee, mapping: &Mapping) -> Option<File> {
+pub fn open(tracee: Tracee, mapping: &Mapping) -> Option<File> {
     let by_mapping = format!("/proc/{}/map_files/{:x}-{:x}", tracee.0, mapping.start, mapping.end);
     let by_path = || {
         let mut path = std::ffi::OsString::from(format!("/proc/{}/root", tracee.0));

@@ -1,8 +1,12 @@
 //! One address space: which code is mapped where, and the traps in it. Threads and vfork children share one; a forked
 //! child has a copy, with the traps that are still in it.
 
+use super::image::is_worthwhile;
+use super::inject::Borrowed;
+use super::library::Library;
 use super::memory::Memory;
-use super::module::{Hook, Library, Module, ModuleId};
+use super::module::{Hook, Module, ModuleId};
+use os::process::Mapping;
 use os::tracee::{TRAP, Tracee};
 use std::collections::HashSet;
 use std::io;
@@ -23,6 +27,18 @@ struct Area {
     /// Of the file, at `start`.
     offset: u64,
     module: ModuleId,
+    /// It is not the file that is mapped there, but its image.
+    is_image: bool,
+}
+
+impl Area {
+    /// Whether the other is a part of it.
+    fn holds(&self, other: &Self) -> bool {
+        self.module == other.module
+            && self.start <= other.start
+            && other.end <= self.end
+            && self.offset.wrapping_add(other.start - self.start) == other.offset
+    }
 }
 
 /// What was planted, for the report of costs.
@@ -75,12 +91,18 @@ pub struct Space {
     pub trap_action: TrapAction,
     /// 32-bit program.
     pub is_32: bool,
+    /// Its number in the logs of images.
+    pub number: u32,
+    /// Where it holds that number, for each image.
+    numbers: Vec<u64>,
 }
 
 impl Space {
     /// Of a thread that has just called exec, or that was just attached.
     pub fn new(tracee: Tracee) -> Self {
         Self {
+            number: 0,
+            numbers: Vec::new(),
             memory: Memory::of(tracee),
             areas: Vec::new(),
             left_out: HashSet::new(),
@@ -101,6 +123,17 @@ impl Space {
             stepping: self.stepping,
             trap_action: self.trap_action,
             is_32: self.is_32,
+            number: self.number,
+            numbers: self.numbers.clone(),
+        }
+    }
+
+    /// It has this number from now on, and says so to the stubs that run in it.
+    pub fn set_number(&mut self, tracee: Tracee, number: u32) {
+        self.number = number;
+        for place in &self.numbers {
+            // It may have unmapped the place, or be gone: its calls are noted as its parent's then.
+            let _ = self.memory.write(tracee, *place, &number.to_le_bytes());
         }
     }
 
@@ -116,30 +149,69 @@ impl Space {
         let mappings = os::process::maps(tracee.0.cast_unsigned())?;
         let mut areas = Vec::new();
         for mapping in mappings.iter().filter(|mapping| mapping.permissions.contains('x')) {
-            let module = library.of(tracee, mapping, notes);
-            let area = Area { start: mapping.start, end: mapping.end, offset: mapping.offset, module };
-            let is_known = self.areas.iter().any(|known| {
-                known.module == module
-                    && known.start <= area.start
-                    && area.end <= known.end
-                    && known.offset.wrapping_add(area.start - known.start) == area.offset
-            });
-            if !is_known {
-                self.left_out.retain(|address| !(area.start..area.end).contains(address));
-                match self.plant(tracee, &area, library) {
+            let image = library.images().find(|(_, image)| image.inode() == (mapping.dev, mapping.ino));
+            let (module, offset, is_image) = match image {
+                Some((module, image)) => match image.offset_in_file(mapping.offset) {
+                    Some(offset) => (module, offset, true),
+                    // What the entries jump to.
+                    None => continue,
+                },
+                None => (library.of(tracee, mapping, notes), mapping.offset, false),
+            };
+            areas.push(Area { start: mapping.start, end: mapping.end, offset, module, is_image });
+        }
+        areas.sort_by_key(|area| area.start);
+        let before = std::mem::replace(&mut self.areas, areas);
+        let is_new = |area: &Area| !area.is_image && !before.iter().any(|known| known.holds(area));
+        for area in self.areas.iter().filter(|area| is_new(area)).cloned().collect::<Vec<_>>() {
+            self.left_out.retain(|address| !(area.start..area.end).contains(address));
+            let parts = self.map_image(tracee, &area, library, &mappings).unwrap_or_else(|| vec![area.clone()]);
+            for part in parts {
+                match self.plant(tracee, &part, library) {
                     Ok(bytes) => planted.bytes += bytes,
                     Err(error) => {
-                        let shown = model::shown(&mapping.path);
+                        let shown = model::shown(&library.get(area.module).path);
                         notes.push(format!("functions of {shown}: its code cannot be changed ({error})"));
                     }
                 }
             }
-            areas.push(area);
         }
-        areas.sort_by_key(|area| area.start);
-        self.areas = areas;
         planted.ns = os::spawn::monotonic_ns() - began;
         Ok(planted)
+    }
+
+    /// Maps the image of a module in place of an area; what is left for breakpoints. `None`: all of it.
+    fn map_image(&mut self, tracee: Tracee, area: &Area, library: &mut Library, maps: &[Mapping]) -> Option<Vec<Area>> {
+        let len = area.end - area.start;
+        if !is_worthwhile(library.get(area.module), area.offset, len) || !allows_mappings(tracee) {
+            return None;
+        }
+        let instruction = self.code_of([0x0f, 0x05], library)?;
+        // Without memory there are breakpoints.
+        let image = library.image_for(area.module, (area.offset, area.start, len), maps).ok()??;
+        let wanted = image.mappings(area.start, maps)?;
+        let mut borrowed = Borrowed::new(tracee, &self.memory, instruction).ok()?;
+        let mapped = borrowed.map(image, &wanted, self.number);
+        borrowed.give_back().ok()?;
+        self.numbers.push(mapped.ok()?);
+        let part = |from: u64, to: u64, is_image| Area {
+            start: area.start + (from - area.offset),
+            end: area.start + (to - area.offset),
+            offset: from,
+            module: area.module,
+            is_image,
+        };
+        let (mut images, mut left, mut at) = (Vec::new(), Vec::new(), area.offset);
+        for run in image.runs() {
+            images.push(part(run.start, run.end, true));
+            left.extend((at < run.start).then(|| part(at, run.start, false)));
+            at = run.end;
+        }
+        left.extend((at < area.offset + len).then(|| part(at, area.offset + len, false)));
+        self.areas.retain(|known| known != area);
+        self.areas.extend(images.into_iter().chain(left.iter().cloned()));
+        self.areas.sort_by_key(|area| area.start);
+        Some(left)
     }
 
     /// Plants traps at the functions of an area that nobody has called yet. Large ones are shared among the CPUs: the
@@ -206,14 +278,20 @@ impl Space {
     }
 
     /// Puts a byte of code back, or plants it again.
-    pub fn set_byte(&self, tracee: Tracee, address: u64, byte: u8) -> io::Result<()> {
+    pub fn set_byte(&self, tracee: Tracee, address: u64, byte: u8, library: &Library) -> io::Result<()> {
+        if let Some(area) = self.area_of(address).filter(|area| area.is_image)
+            && let Some(image) = library.image(area.module)
+        {
+            image.set_byte(area.offset + (address - area.start), byte);
+            return Ok(());
+        }
         self.memory.write(tracee, address, &[byte])
     }
 
     /// Takes away the other traps of a page at functions that were called already, by another process: a process that
     /// meets one of them is likely to meet its neighbours.
     pub fn sweep(&self, tracee: Tracee, address: u64, library: &Library) -> io::Result<()> {
-        let Some(area) = self.area_of(address) else { return Ok(()) };
+        let Some(area) = self.area_of(address).filter(|area| !area.is_image) else { return Ok(()) };
         let (start, end) = ((address & !(PAGE - 1)).max(area.start), ((address | (PAGE - 1)) + 1).min(area.end));
         let from = area.offset + (start - area.start);
         let module = library.get(area.module);
@@ -225,7 +303,7 @@ impl Space {
             if page[(offset - from) as usize] == TRAP
                 && let Some(Trap { hook: None, original, .. }) = self.trap_at(at, library)
             {
-                self.set_byte(tracee, at, original)?;
+                self.set_byte(tracee, at, original, library)?;
             }
         }
         Ok(())
@@ -258,6 +336,23 @@ impl Space {
             Some(area.start + at)
         })
     }
+}
+
+/// Whether a process takes system calls of ours, and what they would map: not if a filter could kill it for them, if
+/// what it may map is limited, or if its stacks are shadowed (`iretq` looks there).
+fn allows_mappings(tracee: Tracee) -> bool {
+    let pid = tracee.0.cast_unsigned();
+    let status = |key: &str| os::process::status_value(pid, key).unwrap_or_default();
+    let tunables = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+    let asks_for_shadows = tunables.windows(9).any(|part| part == b"x86_shstk");
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: it sets nothing, and the out-pointer is valid for writes during the call.
+    let told = unsafe { libc::prlimit(tracee.0, libc::RLIMIT_AS, std::ptr::null(), &raw mut limit) };
+    status("Seccomp") == "0"
+        && !status("x86_Thread_features").contains("shstk")
+        && !asks_for_shadows
+        && told == 0
+        && limit.rlim_cur == libc::RLIM_INFINITY
 }
 
 /// Plants the functions of an area that begin between two offsets of the file. Pages without one are not written, so

@@ -5,7 +5,9 @@
 //! tracer.
 
 use super::copied;
-use super::module::{Hook, Library};
+use super::inject::{is_step, send_again, step};
+use super::library::Library;
+use super::module::Hook;
 use super::near::Near;
 use super::seen::{Call, Copied, Seen, SeenProcess};
 use super::space::{Space, Trap, TrapAction};
@@ -25,6 +27,8 @@ struct SpaceId(u64);
 #[derive(Debug)]
 struct Thread {
     space: SpaceId,
+    /// It has called exec, which has not ended yet.
+    begins: bool,
     /// A system call that may map code has begun.
     maps_code: bool,
     /// It steps over this address, where a trap is to be planted again.
@@ -46,6 +50,10 @@ pub struct Tracer {
     /// Addresses of traps that are the program's own.
     own_traps: HashSet<u64>,
     near: Near,
+    /// The process that each address space was made for, by its number.
+    owners: Vec<i32>,
+    /// Threads by the number of their address space and what their FS register held when they were made.
+    bases: HashMap<(u32, u64), i32>,
 }
 
 impl Tracer {
@@ -53,7 +61,7 @@ impl Tracer {
     ///
     /// # Errors
     /// The kernel does not allow it.
-    pub fn attach(pid: i32) -> io::Result<Self> {
+    pub fn attach(pid: i32, library: Library) -> io::Result<Self> {
         let main = Tracee(pid);
         main.seize()?;
         let mut tracer = Self {
@@ -61,12 +69,14 @@ impl Tracer {
             spaces: HashMap::new(),
             next_space: 0,
             early: HashSet::new(),
-            library: Library::default(),
+            library,
             seen: Seen::default(),
             processes: BTreeMap::new(),
             recording: true,
             own_traps: HashSet::new(),
             near: Near::default(),
+            owners: Vec::new(),
+            bases: HashMap::new(),
         };
         tracer.add_space(main, Space::new(main));
         tracer.begin_process(pid, 0);
@@ -99,6 +109,7 @@ impl Tracer {
     pub fn take(&mut self) -> Seen {
         self.recording = false;
         let mut seen = std::mem::take(&mut self.seen);
+        self.read_images(&mut seen);
         seen.files = self.library.seen();
         seen.processes.extend(std::mem::take(&mut self.processes).into_values());
         seen.processes.sort_by_key(|process| process.start_ns);
@@ -107,11 +118,53 @@ impl Tracer {
         seen
     }
 
-    fn add_space(&mut self, thread: Tracee, space: Space) {
+    /// What was noted without a stop; a function that a process without an image has called too counts once.
+    fn read_images(&self, seen: &mut Seen) {
+        for (id, image) in self.library.images() {
+            let module = self.library.get(id);
+            let (noted, lost) = image.noted();
+            seen.calls.extend(noted.into_iter().map(|noted| {
+                let function = module.functions[noted.function];
+                let thread = self.bases.get(&(noted.space, noted.base));
+                let owner = thread.or_else(|| self.owners.get(noted.space as usize));
+                Call {
+                    file: id.0,
+                    offset: function.offset,
+                    len: function.len,
+                    at_ns: noted.at_ns,
+                    tid: owner.copied().unwrap_or_default(),
+                }
+            }));
+            if lost > 0 {
+                let shown = model::shown(&module.path);
+                seen.notes.push(format!("{lost} calls of functions of {shown}: who made them was ended meanwhile"));
+            }
+        }
+        seen.calls.sort_by_key(|call| call.at_ns);
+        let mut known = HashSet::new();
+        seen.calls.retain(|call| known.insert((call.file, call.offset)));
+    }
+
+    /// A new thread is told by its FS register from the others of its address space.
+    fn note_base(&mut self, tracee: Tracee) {
+        let Some(space) = self.space_of(tracee).filter(|space| !space.is_32) else { return };
+        let number = space.number;
+        // A vfork child has the register of its parent, which waits for it: its calls are its parent's.
+        let owner = self.owners.get(number as usize).copied();
+        if process_of(tracee.0) == owner
+            && let Ok(registers) = tracee.registers()
+        {
+            self.bases.entry((number, registers.fs_base)).or_insert(tracee.0);
+        }
+    }
+
+    fn add_space(&mut self, thread: Tracee, mut space: Space) {
         let id = SpaceId(self.next_space);
         self.next_space += 1;
+        space.set_number(thread, self.owners.len() as u32);
+        self.owners.push(thread.0);
         self.spaces.insert(id, space);
-        self.threads.insert(thread, Thread { space: id, maps_code: false, over: None });
+        self.threads.insert(thread, Thread { space: id, begins: false, maps_code: false, over: None });
     }
 
     /// A thread left its space.
@@ -187,6 +240,7 @@ impl Tracer {
             self.early.insert(tracee);
             return Ok(());
         }
+        self.note_base(tracee);
         match signal {
             libc::SIGSTOP | libc::SIGTSTP | libc::SIGTTIN | libc::SIGTTOU => tracee.listen(),
             _ => self.resume(tracee, 0),
@@ -203,7 +257,7 @@ impl Tracer {
             match space {
                 Some(space) if shares => {
                     space.users += 1;
-                    self.threads.insert(child, Thread { space: id, maps_code: false, over: None });
+                    self.threads.insert(child, Thread { space: id, begins: false, maps_code: false, over: None });
                 }
                 Some(space) => {
                     let copy = space.forked(child);
@@ -216,6 +270,7 @@ impl Tracer {
             }
         }
         if self.early.remove(&child) {
+            self.note_base(child);
             // A child that was killed in the meantime says so by itself.
             let _ = self.resume(child, 0);
         }
@@ -257,9 +312,12 @@ impl Tracer {
         if ignored.is_some_and(|mask| mask & (1 << (libc::SIGTRAP - 1)) != 0) {
             space.trap_action = TrapAction::Ignored;
         }
+        // The end of exec is where the program can first make system calls for us.
+        space.stepping = true;
         self.add_space(tracee, space);
-        self.look(tracee);
-        self.begin_program(tracee);
+        if let Some(thread) = self.threads.get_mut(&tracee) {
+            thread.begins = true;
+        }
         if let Some(exe) = exe {
             self.note_lost_rights(&exe);
         }
@@ -317,8 +375,18 @@ impl Tracer {
                 }
             }
             SystemCall::Exit(_) | SystemCall::Neither => {
-                if self.threads.get_mut(&tracee).is_some_and(|thread| std::mem::take(&mut thread.maps_code)) {
+                let thread = self.threads.get_mut(&tracee);
+                let (begins, maps_code) = thread.map_or((false, false), |thread| {
+                    (std::mem::take(&mut thread.begins), std::mem::take(&mut thread.maps_code))
+                });
+                if begins && let Some(space) = self.space_of_mut(tracee) {
+                    space.stepping = false;
+                }
+                if begins || maps_code {
                     self.look(tracee);
+                }
+                if begins {
+                    self.begin_program(tracee);
                 }
             }
         }
@@ -389,7 +457,7 @@ impl Tracer {
     }
 
     fn set_byte(&self, tracee: Tracee, address: u64, byte: u8) -> io::Result<()> {
-        self.space_of(tracee).map_or(Ok(()), |space| space.set_byte(tracee, address, byte))
+        self.space_of(tracee).map_or(Ok(()), |space| space.set_byte(tracee, address, byte, &self.library))
     }
 
     fn replant(&self, tracee: Tracee, address: u64) {
@@ -532,10 +600,7 @@ impl Tracer {
         late.extend(step(tracee, &abi.sigaction_of_trap(&saved, call, place, 0))?);
         space.memory().write(tracee, place, &before)?;
         tracee.set_registers(&saved)?;
-        for signal in late {
-            // SAFETY: tgkill takes numbers only; the thread is stopped, so its number is its own.
-            unsafe { libc::syscall(libc::SYS_tkill, i64::from(tracee.0), i64::from(signal)) };
-        }
+        send_again(tracee, late);
         Ok(())
     }
 }
@@ -606,32 +671,6 @@ impl Abi {
             }
         }
     }
-}
-
-/// Runs one instruction of a stopped thread. Signals that came first are returned: they are still to be delivered.
-fn step(tracee: Tracee, registers: &libc::user_regs_struct) -> io::Result<Vec<i32>> {
-    let mut late = Vec::new();
-    tracee.set_registers(registers)?;
-    loop {
-        tracee.resume(Resume::Step, 0)?;
-        let status = tracee::wait_for(tracee)?;
-        if !libc::WIFSTOPPED(status) {
-            return Err(io::Error::from_raw_os_error(libc::ESRCH));
-        }
-        let (signal, event) = (libc::WSTOPSIG(status), status >> 16);
-        if signal == libc::SIGTRAP && event == 0 && is_step(tracee.signal_code()?) {
-            return Ok(late);
-        }
-        if event == 0 {
-            late.push(signal);
-        }
-    }
-}
-
-/// Whether a SIGTRAP says that one instruction was stepped over: a plain one, a system call, or into a signal's
-/// handler.
-fn is_step(code: i32) -> bool {
-    matches!(code, tracee::TRAP_TRACE | tracee::TRAP_BRKPT | libc::SIGTRAP)
 }
 
 /// The process of a thread.

@@ -1,0 +1,444 @@
+//! Text of a file in memory that all processes of a tree map in place of the file's own, in which the entry of each
+//! function that nobody has called yet is a jump to a few instructions that note the call and put the entry back: see
+//! [`super::stub`]. No process stops for it, and what one has called is put back for all.
+//!
+//! In the memory lie, page by page: the text; the code of the entries; the number of the address space, of which each
+//! process has a page of its own; a table of the entries; the log. A process maps it twice, the text where the file's
+//! was, and all of it, writable, at a distance from there that is the same in each process.
+
+use super::jumped::jumped_into;
+use super::module::Module;
+use super::stub::{self, Entry, Head, JUMP, LOG_HEAD, Log, Record, STUB};
+use object::Endianness;
+use object::elf::{DF_TEXTREL, DT_FLAGS, DT_TEXTREL, FileHeader64, PF_X, PT_LOAD};
+use object::read::elf::{Dyn, FileHeader, ProgramHeader};
+use os::process::Mapping;
+use os::spawn::monotonic_ns;
+use os::tracee::TRAP;
+use rustix::fs::MemfdFlags;
+use rustix::mm::{MapFlags, ProtFlags};
+use std::io;
+use std::ops::Range;
+use std::os::fd::{AsRawFd, OwnedFd};
+
+const PAGE: u64 = model::PAGE;
+/// Of fewer functions, or of fewer that are left, breakpoints cost less than the mappings.
+const LEAST: usize = 1000;
+/// So many bytes of text for each function cost more to copy than the stops of those that are called.
+const SPARSE: u64 = 4096;
+/// A text with all that belongs to it lies within so much: a jump reaches 2 GiB.
+const MOST: u64 = 800 << 20;
+/// The writable view is looked for from so far away from the text on: what a program maps next lies next to its text.
+pub const AWAY: u64 = 1 << 30;
+const STEP: u64 = 32 << 20;
+const REACH: u64 = (1 << 31) - MOST;
+/// A replacement of eight bytes, and where it may begin in a cache line: it is seen at once or not at all.
+const WINDOW: u64 = 8;
+const LINE: u64 = 64;
+
+/// Where the writable view of an image is to be.
+#[derive(Clone, Copy, Debug)]
+pub enum Place<'a> {
+    /// Where it fits in a process that has its text here, and these mappings.
+    Of(u64, &'a [Mapping]),
+    /// So far below the text that others have room between: no process has it yet.
+    Below(u64),
+}
+
+/// Where everything lies in the memory: offsets, bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Parts {
+    text: u64,
+    code: u64,
+    space: u64,
+    table: u64,
+    log: u64,
+    end: u64,
+}
+
+impl Parts {
+    fn of(text: u64, entries: u64) -> Self {
+        let pages = |bytes: u64| bytes.next_multiple_of(PAGE);
+        let code = pages(text);
+        let space = code + pages(stubs_begin() as u64 + entries * STUB as u64);
+        let table = space + PAGE;
+        let log = table + pages(entries * size_of::<Entry>() as u64);
+        let end = log + pages(LOG_HEAD as u64 + entries * size_of::<Record>() as u64);
+        Self { text, code, space, table, log, end }
+    }
+}
+
+/// Where in the code the first stub begins.
+fn stubs_begin() -> usize {
+    stub::code().0.len().next_multiple_of(LINE as usize)
+}
+
+/// A first call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Noted {
+    /// Index of the function in its module.
+    pub function: usize,
+    /// CLOCK_MONOTONIC.
+    pub at_ns: u64,
+    /// The number that the address space was given.
+    pub space: u32,
+    /// What the thread's FS register held.
+    pub base: u64,
+}
+
+/// The memory, mapped here too.
+#[derive(Debug)]
+pub struct Image {
+    fd: OwnedFd,
+    inode: (u64, u64),
+    memory: Shared,
+    /// Offset of the text in the file.
+    from: u64,
+    parts: Parts,
+    /// From the text to the writable view.
+    away: i64,
+    /// Which function of the module each entry is.
+    functions: Vec<usize>,
+    /// Pages of the text that are mapped from here.
+    runs: Vec<Range<u64>>,
+    began: (u64, u64),
+}
+
+impl Image {
+    /// Of the code of a module, so many bytes from an offset of its file on. `None`: there is not enough in it, or it
+    /// is not safe.
+    ///
+    /// # Errors
+    /// No memory.
+    pub fn of(module: &Module, (from, len): (u64, u64), place: Place<'_>) -> io::Result<Option<Self>> {
+        if !is_worthwhile(module, from, len) || !clock_is_constant() || writes_text(module.bytes(0, usize::MAX)) {
+            return Ok(None);
+        }
+        let text = module.bytes(from, len as usize);
+        let within = module.functions_in(from, from + len);
+        let runs = runs(module, from, text.len() as u64);
+        let functions = armed(module, from, text, within, &runs);
+        // The table's numbers and offsets have 32 bits.
+        if functions.len() < LEAST || Parts::of(text.len() as u64, functions.len() as u64).end > MOST {
+            return Ok(None);
+        }
+        let parts = Parts::of(text.len() as u64, functions.len() as u64);
+        let away = match place {
+            Place::Of(start, maps) => away(start, parts.end, maps),
+            Place::Below(way) => Some(-(way + parts.end).next_multiple_of(PAGE).cast_signed()),
+        };
+        let Some(away) = away.filter(|away| away.unsigned_abs() < REACH) else { return Ok(None) };
+        let fd = rustix::fs::memfd_create("thaw-text", MemfdFlags::CLOEXEC | MemfdFlags::EXEC)
+            // Kernels before 6.3 have no such flag: there each such file may be run.
+            .or_else(|_| rustix::fs::memfd_create("thaw-text", MemfdFlags::CLOEXEC))?;
+        rustix::fs::ftruncate(&fd, parts.end)?;
+        let stat = rustix::fs::fstat(&fd)?;
+        let memory = Shared::of(&fd, parts.end as usize)?;
+        let began = now();
+        let mut image =
+            Self { fd, inode: (stat.st_dev, stat.st_ino), memory, from, parts, away, functions, runs, began };
+        image.fill(module, text).ok_or_else(|| io::Error::other("a text does not fit"))?;
+        Ok(Some(image))
+    }
+
+    /// Writes text, code, table and the head of the log.
+    fn fill(&mut self, module: &Module, text: &[u8]) -> Option<()> {
+        let (parts, away, from) = (self.parts, self.away, self.from);
+        let (code, common) = stub::code();
+        let bytes = self.memory.bytes();
+        for run in &self.runs {
+            let run = run.start as usize..(run.end as usize).min(text.len());
+            bytes[run.clone()].copy_from_slice(&text[run]);
+        }
+        let begin = parts.code as usize;
+        bytes[begin..begin + code.len()].copy_from_slice(code);
+        let from_code = |part: u64| part.cast_signed() - parts.code.cast_signed();
+        let head = Head {
+            alias: from_code(0),
+            table: from_code(parts.table),
+            log: from_code(parts.log),
+            text: from_code(0) - away,
+            space: from_code(parts.space),
+        };
+        write(bytes, begin, head);
+        write(bytes, parts.log as usize, Log { begun: 0, room: self.functions.len() as u64 });
+        let mut armed = self.functions.iter().copied().peekable();
+        let mut number = 0;
+        for index in module.functions_in(from, from + text.len() as u64) {
+            let at = (module.functions[index].offset - from) as usize;
+            if armed.next_if_eq(&index).is_none() {
+                if self.runs.iter().any(|run| run.contains(&(at as u64))) && !module.is_called(index) {
+                    bytes[at] = TRAP;
+                }
+                continue;
+            }
+            let stub_at = stubs_begin() + number * STUB;
+            bytes[begin + stub_at..begin + stub_at + STUB].copy_from_slice(&stub::stub(number, stub_at, common)?);
+            let mut original = [0; 8];
+            original[..JUMP].copy_from_slice(&text[at..at + JUMP]);
+            let entry = Entry { offset: at as u32, claimed: 0, original: u64::from_le_bytes(original) };
+            write(bytes, parts.table as usize + number * size_of::<Entry>(), entry);
+            let jump = stub::jump(at as i64, away + (begin + stub_at) as i64)?;
+            bytes[at..at + JUMP].copy_from_slice(&jump);
+            number += 1;
+        }
+        Some(())
+    }
+
+    /// How far below the text the next image has to begin that any process may map together with this one.
+    pub fn below(&self) -> u64 {
+        self.away.unsigned_abs()
+    }
+
+    /// The memory as `/proc/PID/maps` names it.
+    pub fn inode(&self) -> (u64, u64) {
+        self.inode
+    }
+
+    /// The file's offset of a place of the memory; `None`: it is not the text.
+    pub fn offset_in_file(&self, offset: u64) -> Option<u64> {
+        (offset < self.parts.code).then_some(self.from + offset)
+    }
+
+    /// Whether code of the file, so many bytes from an offset on, is this text.
+    pub fn is_of(&self, offset: u64, len: u64) -> bool {
+        offset == self.from && len == self.parts.text
+    }
+
+    /// Which mappings a process has to make whose text begins at `start`, in this order; the first is of all of it, the
+    /// writable one. `None`: something else is there.
+    pub fn mappings(&self, start: u64, maps: &[Mapping]) -> Option<Vec<Wanted>> {
+        let view = start.checked_add_signed(self.away)?;
+        if !is_free(view, self.parts.end, maps) {
+            return None;
+        }
+        let Parts { code, space, end, .. } = self.parts;
+        let first = Wanted { address: view, len: end, what: What::View, offset: 0 };
+        let of_code = Wanted { address: view + code, len: space - code, what: What::Code, offset: code };
+        let own = Wanted { address: view + space, len: PAGE, what: What::Own, offset: 0 };
+        let text = self.runs.iter().map(|run| Wanted {
+            address: start + run.start,
+            len: run.end - run.start,
+            what: What::Code,
+            offset: run.start,
+        });
+        Some([first, of_code, own].into_iter().chain(text).collect())
+    }
+
+    /// Ranges of the file that processes map from here.
+    pub fn runs(&self) -> impl Iterator<Item = Range<u64>> {
+        self.runs.iter().map(|run| run.start + self.from..run.end + self.from)
+    }
+
+    /// A path by which a process of the same user can open it.
+    pub fn path(&self) -> String {
+        format!("/proc/{}/fd/{}", std::process::id(), self.fd.as_raw_fd())
+    }
+
+    /// Puts a byte of the text back, or plants a trap, for all processes.
+    pub fn set_byte(&self, offset_in_file: u64, byte: u8) {
+        if let Ok(at) = usize::try_from(offset_in_file - self.from) {
+            self.memory.set(at, byte);
+        }
+    }
+
+    /// What was noted until now, and how many calls were claimed and not noted: their process was ended in the middle.
+    pub fn noted(&self) -> (Vec<Noted>, usize) {
+        let (began, now) = (self.began, now());
+        let ticks = now.0.saturating_sub(began.0).max(1);
+        let ns = |at: u64| {
+            let part = u128::from(at.saturating_sub(began.0)) * u128::from(now.1 - began.1) / u128::from(ticks);
+            began.1 + part as u64
+        };
+        let log: Log = self.memory.read(self.parts.log as usize);
+        let count = usize::try_from(log.begun).unwrap_or(usize::MAX).min(self.functions.len());
+        let records = (0..count).filter_map(|number| {
+            let place = self.parts.log as usize + LOG_HEAD + number * size_of::<Record>();
+            let record: Record = self.memory.read(place);
+            let function = *self.functions.get(record.entry as usize)?;
+            let Record { at, space, base, .. } = record;
+            (at != 0).then(|| Noted { function, at_ns: ns(at), space, base })
+        });
+        let noted: Vec<_> = records.collect();
+        let claimed = (0..self.functions.len())
+            .filter(|number| {
+                let entry: Entry = self.memory.read(self.parts.table as usize + number * size_of::<Entry>());
+                entry.claimed != 0
+            })
+            .count();
+        (noted.clone(), claimed.saturating_sub(noted.len()))
+    }
+}
+
+/// A mapping that a process has to make.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    /// Where.
+    pub address: u64,
+    /// Bytes.
+    pub len: u64,
+    /// What it is for.
+    pub what: What,
+    /// Of the memory.
+    pub offset: u64,
+}
+
+/// What a mapping is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum What {
+    /// All of it, to write: nothing may be there.
+    View,
+    /// To run, and never to write: it is shared.
+    Code,
+    /// The process's own number.
+    Own,
+}
+
+/// Whether so much of a module has functions enough.
+pub fn is_worthwhile(module: &Module, from: u64, len: u64) -> bool {
+    let count = module.functions_in(from, from.saturating_add(len)).len();
+    let is_there = usize::try_from(len).is_ok_and(|len| module.bytes(from, len).len() == len);
+    !module.is_32 && count >= LEAST && len <= SPARSE * count as u64 && is_there
+}
+
+/// Pages of the text without places that the tracer watches for itself: their traps are set again and again, and each
+/// process has its own.
+fn runs(module: &Module, from: u64, len: u64) -> Vec<Range<u64>> {
+    let end = len.next_multiple_of(PAGE);
+    let mut hooked: Vec<u64> = module
+        .hooked()
+        .filter_map(|offset| offset.checked_sub(from))
+        .filter(|at| *at < end)
+        .map(|at| at / PAGE * PAGE)
+        .collect();
+    hooked.sort_unstable();
+    hooked.dedup();
+    let begins = std::iter::once(0).chain(hooked.iter().map(|page| page + PAGE));
+    let ends = hooked.iter().copied().chain([end]);
+    begins.zip(ends).map(|(begin, end)| begin..end).filter(|run| !run.is_empty()).collect()
+}
+
+/// Which functions can begin with a jump. The others keep a breakpoint.
+fn armed(module: &Module, from: u64, text: &[u8], within: Range<usize>, runs: &[Range<u64>]) -> Vec<usize> {
+    let all = &module.functions;
+    let entered = jumped_into(text, from, all);
+    let is_whole = |index: &usize| {
+        let function = all[*index];
+        let at = function.offset - from;
+        let is_long = function.len == 0 || function.len >= JUMP as u64;
+        let is_apart = all.get(index + 1).is_none_or(|next| next.offset >= function.offset + JUMP as u64);
+        let fits = at % LINE <= LINE - WINDOW && at + WINDOW <= text.len() as u64;
+        is_long && is_apart && fits && runs.iter().any(|run| run.contains(&at) && at + WINDOW <= run.end)
+    };
+    within
+        .filter(is_whole)
+        .filter(|index| !module.is_called(*index) && module.hooks.ptrace != Some(all[*index].offset))
+        .filter(|index| entered.binary_search(index).is_err())
+        .collect()
+}
+
+/// From a text to where its writable view can be: rather below, since what is above grows up.
+fn away(start: u64, len: u64, maps: &[Mapping]) -> Option<i64> {
+    let steps = (0..).map(|step| AWAY + step * STEP).take_while(|way| way + STEP < REACH);
+    let below = steps.clone().filter_map(|way| start.checked_sub(way + len).map(|at| at / PAGE * PAGE));
+    let above = steps.filter_map(|way| start.checked_add(way));
+    // The lowest pages are nobody's.
+    let place = below.filter(|at| *at >= 1 << 24).chain(above).find(|at| is_free(*at, len, maps))?;
+    Some(place.cast_signed() - start.cast_signed())
+}
+
+fn is_free(address: u64, len: u64, maps: &[Mapping]) -> bool {
+    let end = address.saturating_add(len);
+    end < 1 << 47 && maps.iter().all(|mapping| mapping.end <= address || end <= mapping.start)
+}
+
+/// Whether the time stamp counter goes on at one speed on all CPUs.
+fn clock_is_constant() -> bool {
+    let clock = std::fs::read_to_string("/sys/devices/system/clocksource/clocksource0/current_clocksource");
+    clock.is_ok_and(|clock| matches!(clock.trim(), "tsc" | "kvm-clock" | "hyperv_clocksource_tsc_page"))
+}
+
+fn now() -> (u64, u64) {
+    // SAFETY: it reads a counter.
+    (unsafe { std::arch::x86_64::_rdtsc() }, monotonic_ns())
+}
+
+/// The largest piece of code of a file as its loader maps it: offset and bytes, in whole pages.
+pub fn code(bytes: &[u8]) -> Option<(u64, u64)> {
+    let header = FileHeader64::<Endianness>::parse(bytes).ok()?;
+    let endian = header.endian().ok()?;
+    let headers = header.program_headers(endian, bytes).ok()?.iter();
+    let loads = headers.filter(|it| it.p_type(endian) == PT_LOAD && it.p_flags(endian).0 & PF_X.0 != 0);
+    let pages = loads.filter_map(|load| {
+        let (offset, address) = (load.p_offset(endian), load.p_vaddr(endian));
+        let end = address.checked_add(load.p_filesz(endian))?.checked_next_multiple_of(PAGE)?;
+        Some((offset / PAGE * PAGE, end - address / PAGE * PAGE))
+    });
+    pages.max_by_key(|(_, len)| *len)
+}
+
+/// Whether a library's loader writes into its text: each process has another one then.
+fn writes_text(bytes: &[u8]) -> bool {
+    let entries = || {
+        let header = FileHeader64::<Endianness>::parse(bytes).ok()?;
+        let endian = header.endian().ok()?;
+        let headers = header.program_headers(endian, bytes).ok()?;
+        let entries =
+            headers.iter().find_map(|header| header.dynamic(endian, bytes).ok().flatten()).unwrap_or_default();
+        Some(entries.iter().any(|entry| {
+            let tag = entry.tag(endian);
+            tag == DT_TEXTREL || (tag == DT_FLAGS && entry.val(endian) & DF_TEXTREL.0 != 0)
+        }))
+    };
+    entries().unwrap_or(true)
+}
+
+/// Memory that others write too.
+#[derive(Debug)]
+struct Shared {
+    start: *mut u8,
+    len: usize,
+}
+
+impl Shared {
+    fn of(fd: &OwnedFd, len: usize) -> io::Result<Self> {
+        let protection = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: a new mapping, of which nobody else knows.
+        let start = unsafe { rustix::mm::mmap(std::ptr::null_mut(), len, protection, MapFlags::SHARED, fd, 0)? };
+        Ok(Self { start: start.cast(), len })
+    }
+
+    /// All of it, before anybody else has mapped it.
+    fn bytes(&mut self) -> &mut [u8] {
+        // SAFETY: the mapping has this length, lives as long as the value, and is ours alone until others map it.
+        unsafe { std::slice::from_raw_parts_mut(self.start, self.len) }
+    }
+
+    fn set(&self, at: usize, byte: u8) {
+        assert!(at < self.len, "{at} of {}", self.len);
+        // SAFETY: it is inside; programs that run there meanwhile see the one byte or the other.
+        unsafe { self.start.add(at).write_volatile(byte) };
+    }
+
+    /// A structure of integers.
+    fn read<T: Copy>(&self, at: usize) -> T {
+        assert!(at + size_of::<T>() <= self.len, "{at} of {}", self.len);
+        // SAFETY: it is inside, and any bytes are a value of the structures that are read here; of one that is being
+        // written the time, which is written last, is 0.
+        unsafe { self.start.add(at).cast::<T>().read_volatile() }
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        // SAFETY: nobody has a reference into it.
+        let _ = unsafe { rustix::mm::munmap(self.start.cast(), self.len) };
+    }
+}
+
+/// Writes a structure of integers.
+fn write<T: Copy>(bytes: &mut [u8], at: usize, value: T) {
+    let place = &mut bytes[at..at + size_of::<T>()];
+    // SAFETY: the place has its size, and nothing is aligned.
+    unsafe { place.as_mut_ptr().cast::<T>().write_unaligned(value) };
+}
