@@ -12,16 +12,17 @@ use std::sync::{Condvar, Mutex, MutexGuard};
 #[derive(Debug)]
 struct Machine {
     /// Tests at work. As many as there are CPUs may, however many threads the tests have: those that wait for the
-    /// caches leave their place to another, and who has the caches alone waits for nobody, or two could wait for each
-    /// other.
+    /// caches leave their place to another. Nobody who has one of both waits for the other.
     at_work: usize,
     /// Commands whose result depends on nobody evicting files meanwhile, and that evict none.
     readers: usize,
-    /// A command that evicts what every program needs, or a test that wants the machine alone.
+    /// A command that evicts what every program needs, or a test that wants the caches alone.
     is_taken: bool,
+    /// Tests that have the whole machine, or wait for it: nobody begins to work then.
+    quiet: usize,
 }
 
-static MACHINE: Mutex<Machine> = Mutex::new(Machine { at_work: 0, readers: 0, is_taken: false });
+static MACHINE: Mutex<Machine> = Mutex::new(Machine { at_work: 0, readers: 0, is_taken: false, quiet: 0 });
 static CHANGED: Condvar = Condvar::new();
 
 /// The verbs that evict files which every program needs, or whose result depends on nobody doing that meanwhile.
@@ -32,8 +33,10 @@ const HOT: [&str; 4] = ["record", "ablate", "sweep", "bisect"];
 thread_local! {
     /// How many [`Alone`]s this test's thread has.
     static HELD: Cell<usize> = const { Cell::new(0) };
-    /// How many [`Scratch`]es this test's thread has; the first takes a place.
+    /// How many [`Scratch`]es this test's thread has.
     static SCRATCHES: Cell<usize> = const { Cell::new(0) };
+    /// Whether the first of them has taken a place.
+    static HAS_PLACE: Cell<bool> = const { Cell::new(false) };
 }
 
 /// What changes for all tests; those that wait look again.
@@ -54,54 +57,78 @@ fn at_once(change: impl FnOnce(&mut Machine)) {
 
 /// Whether another test may work.
 fn has_place(machine: &Machine) -> bool {
-    machine.at_work < std::thread::available_parallelism().map_or(1, usize::from)
+    machine.quiet == 0 && machine.at_work < std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// The machine's caches are this test's, alone or with others that leave them as they are.
+/// What is wanted of the machine, each more than the one before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Want {
+    /// Caches that nobody empties.
+    Kept,
+    /// The caches.
+    Caches,
+    /// Nobody else at work.
+    Quiet,
+}
+
+/// What this test has of the machine, until it is dropped.
 pub struct Alone {
-    is_shared: Option<bool>,
+    has: Option<Want>,
+    /// It has taken a place of its own.
+    has_place: bool,
 }
 
 impl Drop for Alone {
     fn drop(&mut self) {
         HELD.set(HELD.get() - 1);
-        match self.is_shared {
-            Some(true) => at_once(|machine| machine.readers -= 1),
-            Some(false) => at_once(|machine| machine.is_taken = false),
-            None => {}
-        }
+        let Some(has) = self.has else { return };
+        at_once(|machine| {
+            machine.readers -= usize::from(has == Want::Kept);
+            machine.is_taken &= has == Want::Kept;
+            machine.quiet -= usize::from(has == Want::Quiet);
+            machine.at_work -= usize::from(self.has_place);
+        });
     }
 }
 
 /// Holds the machine's caches for one test at a time; who holds them may take them again.
 pub fn alone() -> Alone {
-    hold(false)
+    hold(Want::Caches, true)
 }
 
-fn hold(is_shared: bool) -> Alone {
+/// The same, and no other test works meanwhile: for what is measured to the millisecond.
+pub fn quiet() -> Alone {
+    hold(Want::Quiet, true)
+}
+
+/// Where a test has no place yet, `takes_place` says whether it needs one: a second thread of a test works in its
+/// place.
+fn hold(want: Want, takes_place: bool) -> Alone {
     if HELD.replace(HELD.get() + 1) > 0 {
-        return Alone { is_shared: None };
+        return Alone { has: None, has_place: false };
     }
-    let places = usize::from(SCRATCHES.get() > 0);
-    at_once(|machine| machine.at_work -= places);
-    if is_shared {
-        wait(
-            |machine| !machine.is_taken && (places == 0 || has_place(machine)),
-            |machine| {
-                machine.readers += 1;
-                machine.at_work += places;
-            },
-        );
-    } else {
-        wait(
-            |machine| !machine.is_taken && machine.readers == 0,
-            |machine| {
-                machine.is_taken = true;
-                machine.at_work += places;
-            },
-        );
-    }
-    Alone { is_shared: Some(is_shared) }
+    let had_place = HAS_PLACE.get();
+    at_once(|machine| {
+        machine.at_work -= usize::from(had_place);
+        machine.quiet += usize::from(want == Want::Quiet);
+    });
+    let needs_place = had_place || takes_place;
+    wait(
+        |machine| {
+            let is_free = !machine.is_taken && (want == Want::Kept || machine.readers == 0);
+            let may_work = match want {
+                Want::Quiet => machine.at_work == 0,
+                _ => !needs_place || has_place(machine),
+            };
+            is_free && may_work
+        },
+        |machine| {
+            machine.readers += usize::from(want == Want::Kept);
+            machine.is_taken |= want != Want::Kept;
+            machine.at_work += usize::from(needs_place);
+        },
+    );
+    Alone { has: Some(want), has_place: takes_place && !had_place }
 }
 
 /// The checkout.
@@ -117,9 +144,9 @@ pub struct Scratch {
 impl Scratch {
     /// On a disk: what lies in memory is never cold.
     pub fn new() -> Self {
-        if SCRATCHES.replace(SCRATCHES.get() + 1) == 0 {
-            let is_held = HELD.get() > 0;
-            wait(|machine| is_held || has_place(machine), |machine| machine.at_work += 1);
+        if SCRATCHES.replace(SCRATCHES.get() + 1) == 0 && HELD.get() == 0 {
+            wait(has_place, |machine| machine.at_work += 1);
+            HAS_PLACE.set(true);
         }
         let folder = tempfile::Builder::new().prefix("thaw-test-").tempdir_in("/var/tmp").unwrap();
         for name in ["run", "state", "config"] {
@@ -236,7 +263,7 @@ impl Drop for Scratch {
         if left > 0 {
             let _ = self.command().args(["doctor", "--mend"]).output();
         }
-        if SCRATCHES.replace(SCRATCHES.get() - 1) == 1 {
+        if SCRATCHES.replace(SCRATCHES.get() - 1) == 1 && HAS_PLACE.replace(false) {
             at_once(|machine| machine.at_work -= 1);
         }
     }
@@ -267,8 +294,9 @@ impl Said {
             // Only `record` has another default.
             None => !says(&["record"]),
         };
-        let is_shared = is_hot && says(&HOT) && !says(&["why", "optimize", "flush", "frag", "pageload"]);
-        let _machine = says(&EVICT).then(|| hold(is_shared));
+        let is_kept = is_hot && says(&HOT) && !says(&["why", "optimize", "flush", "frag", "pageload"]);
+        let starts = says(&EVICT) && !(says(&["--from"]) && says(&["why", "ablate", "sweep"]));
+        let _machine = starts.then(|| hold(if is_kept { Want::Kept } else { Want::Caches }, false));
         let words = format!("{command:?}");
         Self { output: command.output().unwrap(), words }
     }

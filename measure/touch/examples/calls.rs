@@ -28,7 +28,11 @@ fn main() -> model::Result<()> {
         environment: Vec::new(),
     };
     let mut engine = Functions::new(&helper)?;
-    engine.prepare(std::env::var_os("PREPARE").map_or_else(Vec::new, |it| std::env::split_paths(&it).collect()))?;
+    if let Some(files) = std::env::var_os("PREPARE") {
+        let before = cpu_ms_of(engine.helper());
+        engine.prepare(std::env::split_paths(&files).collect())?;
+        eprintln!("prepared_cpu_ms {:.1}", cpu_ms_of(engine.helper()) - before);
+    }
     let gated = spawn_gated(Launch::new(words))?;
     engine.attach(gated.pid())?;
     let mut running = gated.release()?;
@@ -60,4 +64,12 @@ fn main() -> model::Result<()> {
     );
     rows.info.cannot.iter().for_each(|it| eprintln!("cannot: {it}"));
     Ok(())
+}
+
+/// What a process has used of the CPUs.
+fn cpu_ms_of(pid: u32) -> f64 {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let fields: Vec<&str> = stat.rsplit(") ").next().unwrap_or_default().split(' ').collect();
+    let ticks = |at: usize| fields.get(at).and_then(|field| field.parse::<f64>().ok()).unwrap_or_default();
+    (ticks(11) + ticks(12)) * 10.0
 }

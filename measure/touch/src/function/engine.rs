@@ -53,6 +53,12 @@ impl Functions {
         Ok(Self { talk: talk::Talk::start(helper)?, planting: Nanos(0), copied: None })
     }
 
+    /// The process that traces.
+    #[cfg(target_arch = "x86_64")]
+    pub fn helper(&self) -> u32 {
+        self.talk.pid()
+    }
+
     /// Looks into files that the program is likely to map, so that it does not wait for that: before [`Trace::attach`].
     /// Others are looked into when they are mapped.
     ///
@@ -265,6 +271,10 @@ mod talk {
                 .map_err(failed)?;
             os::spawn::allow_tracer(process.id());
             Ok(Self { process, socket: Some(BufReader::new(ours)) })
+        }
+
+        pub fn pid(&self) -> u32 {
+            self.process.id()
         }
 
         pub fn prepare(&mut self, files: Vec<PathBuf>) -> Result<()> {
