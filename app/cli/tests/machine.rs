@@ -1,6 +1,6 @@
 //! doctor: what this machine can do, and what a killed run left behind.
 
-use crate::scratch::{Mortal, Said, Scratch, alone, quiet};
+use crate::scratch::{Mortal, Said, Scratch, alone};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
@@ -242,7 +242,7 @@ fn the_first_requests_to_a_limited_disk_come_at_its_rate() {
     if !testing::root_or_skip() {
         return;
     }
-    let _machine = quiet();
+    let _machine = alone();
     let scratch = Scratch::new();
     for number in 0..60 {
         scratch.write(&format!("many/{number}"), vec![b'x'; 4096]);

@@ -6,129 +6,33 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::{Condvar, Mutex, MutexGuard};
+use std::sync::{Mutex, MutexGuard};
 
-/// Who works at the moment, and who has the machine's caches.
-#[derive(Debug)]
-struct Machine {
-    /// Tests at work. As many as there are CPUs may, however many threads the tests have: those that wait for the
-    /// caches leave their place to another. Nobody who has one of both waits for the other.
-    at_work: usize,
-    /// Commands whose result depends on nobody evicting files meanwhile, and that evict none.
-    readers: usize,
-    /// A command that evicts what every program needs, or a test that wants the caches alone.
-    is_taken: bool,
-    /// Tests that have the whole machine, or wait for it: nobody begins to work then.
-    quiet: usize,
-}
-
-static MACHINE: Mutex<Machine> = Mutex::new(Machine { at_work: 0, readers: 0, is_taken: false, quiet: 0 });
-static CHANGED: Condvar = Condvar::new();
+/// Dropping the machine's caches under another test's hot start would make that start read.
+static MACHINE: Mutex<()> = Mutex::new(());
 
 /// The verbs that evict files which every program needs, or whose result depends on nobody doing that meanwhile.
 const EVICT: [&str; 9] = ["record", "why", "ablate", "sweep", "bisect", "optimize", "flush", "frag", "pageload"];
-/// Those of them that evict nothing in hot starts, and that tests ask for what sleeps rather than works.
-const HOT: [&str; 4] = ["record", "ablate", "sweep", "bisect"];
 
 thread_local! {
     /// How many [`Alone`]s this test's thread has.
     static HELD: Cell<usize> = const { Cell::new(0) };
-    /// How many [`Scratch`]es this test's thread has.
-    static SCRATCHES: Cell<usize> = const { Cell::new(0) };
-    /// Whether the first of them has taken a place.
-    static HAS_PLACE: Cell<bool> = const { Cell::new(false) };
 }
 
-/// What changes for all tests; those that wait look again.
-fn machine() -> MutexGuard<'static, Machine> {
-    MACHINE.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-}
-
-/// Waits until the machine is in a state, and changes it.
-fn wait(until: impl Fn(&Machine) -> bool, change: impl FnOnce(&mut Machine)) {
-    let waited = CHANGED.wait_while(machine(), |machine| !until(machine));
-    change(&mut waited.unwrap_or_else(|poisoned| poisoned.into_inner()));
-    CHANGED.notify_all();
-}
-
-fn at_once(change: impl FnOnce(&mut Machine)) {
-    wait(|_| true, change);
-}
-
-/// Whether another test may work.
-fn has_place(machine: &Machine) -> bool {
-    machine.quiet == 0 && machine.at_work < std::thread::available_parallelism().map_or(1, usize::from)
-}
-
-/// What is wanted of the machine, each more than the one before.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Want {
-    /// Caches that nobody empties.
-    Kept,
-    /// The caches.
-    Caches,
-    /// Nobody else at work.
-    Quiet,
-}
-
-/// What this test has of the machine, until it is dropped.
-pub struct Alone {
-    has: Option<Want>,
-    /// It has taken a place of its own.
-    has_place: bool,
-}
+/// The machine's caches are this test's.
+pub struct Alone(Option<MutexGuard<'static, ()>>);
 
 impl Drop for Alone {
     fn drop(&mut self) {
         HELD.set(HELD.get() - 1);
-        let Some(has) = self.has else { return };
-        at_once(|machine| {
-            machine.readers -= usize::from(has == Want::Kept);
-            machine.is_taken &= has == Want::Kept;
-            machine.quiet -= usize::from(has == Want::Quiet);
-            machine.at_work -= usize::from(self.has_place);
-        });
+        drop(self.0.take());
     }
 }
 
 /// Holds the machine's caches for one test at a time; who holds them may take them again.
 pub fn alone() -> Alone {
-    hold(Want::Caches, true)
-}
-
-/// The same, and no other test works meanwhile: for what is measured to the millisecond.
-pub fn quiet() -> Alone {
-    hold(Want::Quiet, true)
-}
-
-/// Where a test has no place yet, `takes_place` says whether it needs one: a second thread of a test works in its
-/// place.
-fn hold(want: Want, takes_place: bool) -> Alone {
-    if HELD.replace(HELD.get() + 1) > 0 {
-        return Alone { has: None, has_place: false };
-    }
-    let had_place = HAS_PLACE.get();
-    at_once(|machine| {
-        machine.at_work -= usize::from(had_place);
-        machine.quiet += usize::from(want == Want::Quiet);
-    });
-    let needs_place = had_place || takes_place;
-    wait(
-        |machine| {
-            let is_free = !machine.is_taken && (want == Want::Kept || machine.readers == 0);
-            let may_work = match want {
-                Want::Quiet => machine.at_work == 0,
-                _ => !needs_place || has_place(machine),
-            };
-            is_free && may_work
-        },
-        |machine| {
-            machine.readers += usize::from(want == Want::Kept);
-            machine.is_taken |= want != Want::Kept;
-            machine.at_work += usize::from(needs_place);
-        },
-    );
-    Alone { has: Some(want), has_place: takes_place && !had_place }
+    let first = HELD.replace(HELD.get() + 1) == 0;
+    Alone(first.then(|| MACHINE.lock().unwrap_or_else(|poisoned| poisoned.into_inner())))
 }
 
 /// The checkout.
@@ -144,10 +48,6 @@ pub struct Scratch {
 impl Scratch {
     /// On a disk: what lies in memory is never cold.
     pub fn new() -> Self {
-        if SCRATCHES.replace(SCRATCHES.get() + 1) == 0 && HELD.get() == 0 {
-            wait(has_place, |machine| machine.at_work += 1);
-            HAS_PLACE.set(true);
-        }
         let folder = tempfile::Builder::new().prefix("thaw-test-").tempdir_in("/var/tmp").unwrap();
         for name in ["run", "state", "config"] {
             std::fs::create_dir(folder.path().join(name)).unwrap();
@@ -263,9 +163,6 @@ impl Drop for Scratch {
         if left > 0 {
             let _ = self.command().args(["doctor", "--mend"]).output();
         }
-        if SCRATCHES.replace(SCRATCHES.get() - 1) == 1 && HAS_PLACE.replace(false) {
-            at_once(|machine| machine.at_work -= 1);
-        }
     }
 }
 
@@ -289,14 +186,9 @@ impl Said {
     /// Runs a command to its end; with the machine's caches to itself where the verb evicts.
     pub fn of(mut command: Command) -> Self {
         let says = |words: &[&str]| command.get_args().any(|word| words.iter().any(|verb| word == OsStr::new(verb)));
-        let is_hot = match command.get_args().position(|word| word == OsStr::new("--state")) {
-            Some(at) => command.get_args().nth(at + 1) == Some(OsStr::new("hot")),
-            // Only `record` has another default.
-            None => !says(&["record"]),
-        };
-        let is_kept = is_hot && says(&HOT) && !says(&["why", "optimize", "flush", "frag", "pageload"]);
-        let starts = says(&EVICT) && !(says(&["--from"]) && says(&["why", "ablate", "sweep"]));
-        let _machine = starts.then(|| hold(if is_kept { Want::Kept } else { Want::Caches }, false));
+        // These read a recording then, and start nothing.
+        let reads = says(&["--from"]) && says(&["why", "ablate", "sweep"]);
+        let _machine = (says(&EVICT) && !reads).then(alone);
         let words = format!("{command:?}");
         Self { output: command.output().unwrap(), words }
     }

@@ -41,8 +41,14 @@ struct Watched {
 static ONE_AT_A_TIME: std::sync::Mutex<()> = std::sync::Mutex::new(());
 
 fn watch<I: IntoIterator<Item = S>, S: Into<OsString>>(argv: I) -> Watched {
+    watch_prepared(argv, Vec::new())
+}
+
+/// The same, with files made ready before.
+fn watch_prepared<I: IntoIterator<Item = S>, S: Into<OsString>>(argv: I, files: Vec<PathBuf>) -> Watched {
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let mut engine = Functions::new(&helper()).unwrap();
+    engine.prepare(files).unwrap();
     let (mut read, write) = std::io::pipe().unwrap();
     let mut launch = Launch::new(argv);
     // What it leaves behind, as a program with -pg does, it leaves beside itself.
@@ -353,9 +359,13 @@ fn functions_of_a_large_file_note_their_calls_themselves_and_nothing_else_change
         let child = tid_of("part_2801");
         assert_ne!(child, main, "{name}: a child");
         assert!(watched.rows.processes.iter().any(|process| process.pid == child), "{name}");
-        let plain = watch([program.as_os_str(), "called".as_ref()]);
-        assert_eq!((plain.printed.as_str(), calls(&plain, "part_")), ("called\n", (2950, 2950)), "{name}");
-        assert!(plain.rows.info.records < 1500, "{name}: {} stops", plain.rows.info.records);
+        // Files that are no programs, or are not there, are nobody's mistake.
+        let odd = [program.clone(), "/dev/null".into(), "/nonexistent".into(), workshop.path("")];
+        for files in [&[][..], &odd] {
+            let plain = watch_prepared([program.as_os_str(), "called".as_ref()], files.to_vec());
+            assert_eq!((plain.printed.as_str(), calls(&plain, "part_")), ("called\n", (2950, 2950)), "{name}");
+            assert!(plain.rows.info.records < 1500, "{name}: {} stops", plain.rows.info.records);
+        }
     }
 }
 

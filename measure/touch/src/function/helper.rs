@@ -1,9 +1,9 @@
 //! The process that traces. It is not thaw itself, because who waits for a program's stops would also be handed the
 //! program's end, which thaw waits for (see "Ptrace and the real parent" in ptrace(2)).
 //!
-//! It talks over a socket, its standard input: `attach PID` comes in, `{"attached"}` or `{"error"}` goes out; `stop`
-//! comes in, what was seen goes out. It serves its tracees until they are gone, and if thaw ends, it ends, and they
-//! with it.
+//! It talks over a socket, its standard input, in lines of JSON: [`Ask`] comes in, [`Answer`] goes out: first what is
+//! to be made ready, if anything, then whom to attach, last that it shall stop and say what was seen. It serves its
+//! tracees until they are gone, and if thaw ends, it ends, and they with it.
 
 use super::library::Library;
 use super::seen::Seen;

@@ -10,7 +10,7 @@ use super::jumped::jumped_into;
 use super::module::Module;
 use super::stub::{self, Entry, Head, JUMP, LOG_HEAD, Log, Record, STUB};
 use object::Endianness;
-use object::elf::{DF_TEXTREL, DT_FLAGS, DT_TEXTREL, FileHeader64, PF_X, PT_LOAD};
+use object::elf::{DF_TEXTREL, DT_FLAGS, DT_TEXTREL, ET_DYN, FileHeader64, PF_X, PT_LOAD};
 use object::read::elf::{Dyn, FileHeader, ProgramHeader};
 use os::process::Mapping;
 use os::spawn::monotonic_ns;
@@ -118,11 +118,11 @@ impl Image {
         let within = module.functions_in(from, from + len);
         let runs = runs(module, from, text.len() as u64);
         let functions = armed(module, from, text, within, &runs);
+        let parts = Parts::of(text.len() as u64, functions.len() as u64);
         // The table's numbers and offsets have 32 bits.
-        if functions.len() < LEAST || Parts::of(text.len() as u64, functions.len() as u64).end > MOST {
+        if functions.len() < LEAST || parts.end > MOST {
             return Ok(None);
         }
-        let parts = Parts::of(text.len() as u64, functions.len() as u64);
         let away = match place {
             Place::Of(start, maps) => away(start, parts.end, maps),
             Place::Below(way) => Some(-(way + parts.end).next_multiple_of(PAGE).cast_signed()),
@@ -246,8 +246,10 @@ impl Image {
     pub fn noted(&self) -> (Vec<Noted>, usize) {
         let (began, now) = (self.began, now());
         let ticks = now.0.saturating_sub(began.0).max(1);
+        // Programs can write into their log: no time is outside of the run.
         let ns = |at: u64| {
-            let part = u128::from(at.saturating_sub(began.0)) * u128::from(now.1 - began.1) / u128::from(ticks);
+            let part = u128::from(at.clamp(began.0, now.0.max(began.0)) - began.0) * u128::from(now.1 - began.1)
+                / u128::from(ticks);
             began.1 + part as u64
         };
         let log: Log = self.memory.read(self.parts.log as usize);
@@ -266,7 +268,8 @@ impl Image {
                 entry.claimed != 0
             })
             .count();
-        (noted.clone(), claimed.saturating_sub(noted.len()))
+        let lost = claimed.saturating_sub(noted.len());
+        (noted, lost)
     }
 }
 
@@ -363,10 +366,14 @@ fn now() -> (u64, u64) {
     (unsafe { std::arch::x86_64::_rdtsc() }, monotonic_ns())
 }
 
-/// The largest piece of code of a file as its loader maps it: offset and bytes, in whole pages.
+/// The largest piece of code of a file as its loader maps it: offset and bytes, in whole pages. `None`: it has none, or
+/// lies at a place of its own, so low that nothing fits below.
 pub fn code(bytes: &[u8]) -> Option<(u64, u64)> {
     let header = FileHeader64::<Endianness>::parse(bytes).ok()?;
     let endian = header.endian().ok()?;
+    if header.e_type(endian) != ET_DYN {
+        return None;
+    }
     let headers = header.program_headers(endian, bytes).ok()?.iter();
     let loads = headers.filter(|it| it.p_type(endian) == PT_LOAD && it.p_flags(endian).0 & PF_X.0 != 0);
     let pages = loads.filter_map(|load| {

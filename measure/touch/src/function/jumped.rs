@@ -3,6 +3,7 @@
 use super::starts::Function;
 use super::stub::JUMP;
 use std::ops::Range;
+use std::panic::resume_unwind;
 
 /// So far back a short branch reaches behind its own two bytes, and one byte less forward.
 const SHORT: u64 = 128;
@@ -35,7 +36,9 @@ pub fn jumped_into(text: &[u8], from: u64, functions: &[Function]) -> Vec<usize>
         let part = &part;
         let others: Vec<_> = (1..workers).map(|worker| scope.spawn(move || part(worker))).collect();
         let first = part(0);
-        others.into_iter().flat_map(|other| other.join().unwrap_or_default()).chain(first).collect()
+        // Entries that were not looked at are not known to be safe.
+        let joined = others.into_iter().map(|other| other.join().unwrap_or_else(|cause| resume_unwind(cause)));
+        joined.flatten().chain(first).collect()
     });
     found.sort_unstable();
     found.dedup();
@@ -68,13 +71,16 @@ fn by_long(text: &[u8], part: Range<usize>, from: u64, functions: &[Function], i
 }
 
 fn is_inside(function: Function, offset: u64) -> bool {
-    (function.offset..function.offset + function.len).contains(&offset)
+    (function.offset..function.offset.saturating_add(function.len)).contains(&offset)
 }
 
 /// Whether a branch with a way of one byte leads into a function from outside.
 fn is_short_target(text: &[u8], function: Function, from: u64) -> bool {
     let entry = (function.offset - from) as usize;
     let leads = |sources: Range<u64>| {
+        if sources.is_empty() {
+            return false;
+        }
         let (start, end) = (sources.start.max(from) - from, sources.end.saturating_sub(from));
         let (start, end) = (start as usize, (end as usize).min(text.len().saturating_sub(1)));
         let ways = text.get(start + 1..end + 1).unwrap_or_default();
@@ -87,7 +93,7 @@ fn is_short_target(text: &[u8], function: Function, from: u64) -> bool {
         })
     };
     let before = function.offset.saturating_sub(SHORT)..function.offset;
-    let after = function.offset + function.len.max(1)..function.offset + SHORT + JUMP as u64;
+    let after = function.offset.saturating_add(function.len.max(1))..function.offset + SHORT + JUMP as u64;
     leads(before) || leads(after)
 }
 
@@ -111,6 +117,14 @@ mod tests {
         text[0x48..0x4a].copy_from_slice(&[0x7f, (0x25_i8 - 0x4a).cast_unsigned()]);
         let functions = [function(0x1000, 16), function(0x1010, 16), function(0x1020, 16), function(0x1030, 0x30)];
         assert_eq!(jumped_into(&text, 0x1000, &functions), [1]);
+    }
+
+    #[test]
+    fn a_length_that_no_file_has_runs_over_nothing() {
+        let mut text = vec![0x90; 0x40];
+        text[0x20] = 0xe8;
+        text[0x21..0x25].copy_from_slice(&(0x02_i32 - 0x25).to_le_bytes());
+        assert_eq!(jumped_into(&text, 0, &[function(0, u64::MAX), function(1, 2), function(0x20, u64::MAX)]), [1]);
     }
 
     #[test]

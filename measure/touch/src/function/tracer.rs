@@ -21,7 +21,7 @@ const ARCH_64: u32 = 0xc000_003e;
 const ARCH_32: u32 = 0x4000_0003;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct SpaceId(u64);
+struct SpaceId(u32);
 
 /// A thread that we trace.
 #[derive(Debug)]
@@ -39,7 +39,6 @@ struct Thread {
 pub struct Tracer {
     threads: HashMap<Tracee, Thread>,
     spaces: HashMap<SpaceId, Space>,
-    next_space: u64,
     /// New threads whose first stop came before their parent told of them.
     early: HashSet<Tracee>,
     library: Library,
@@ -67,7 +66,6 @@ impl Tracer {
         let mut tracer = Self {
             threads: HashMap::new(),
             spaces: HashMap::new(),
-            next_space: 0,
             early: HashSet::new(),
             library,
             seen: Seen::default(),
@@ -159,9 +157,8 @@ impl Tracer {
     }
 
     fn add_space(&mut self, thread: Tracee, mut space: Space) {
-        let id = SpaceId(self.next_space);
-        self.next_space += 1;
-        space.set_number(thread, self.owners.len() as u32);
+        let id = SpaceId(self.owners.len() as u32);
+        space.set_number(thread, id.0);
         self.owners.push(thread.0);
         self.spaces.insert(id, space);
         self.threads.insert(thread, Thread { space: id, begins: false, maps_code: false, over: None });
