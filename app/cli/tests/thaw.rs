@@ -23,6 +23,7 @@ mod habits;
 mod hard_programs;
 mod heap;
 mod heap_dark;
+mod heap_leaks;
 mod heap_look;
 mod heap_peers;
 mod heap_waste;

@@ -21,7 +21,7 @@ use heapfile::event::{Freer, Stopped, What};
 use heapfile::ledger::Ledger;
 use heapfile::reader::Reader;
 use heapfile::stack::End;
-use heaprec::record::{self, Existing, FreeStacks, Keep, Output, Plan, Recording, Sample};
+use heaprec::record::{self, Existing, FreeStacks, Keep, LeakCheck, Output, Plan, Recording, Sample};
 use model::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -100,6 +100,7 @@ impl Bench {
             depth: 64,
             frees: FreeStacks::Without,
             sample: None,
+            leaks: LeakCheck::Without,
             keep: Keep::Events,
             stdout: Output::Stdout,
             agent: self.agent.to_owned(),

@@ -1,6 +1,7 @@
 //! The books of a process by site, entered event by event: what each site made, and what of it was live at the end and
 //! at the peak.
 
+use crate::check::Blocks;
 use crate::event::{Event, Freer, Origin, ThreadId, What};
 use crate::figures::{Figures, Held, Site, Split, Timeline, Window};
 use crate::ledger::{Block, Change, Inconsistency, Ledger};
@@ -184,6 +185,16 @@ impl Books {
             }
         }
         sites
+    }
+
+    /// Enters into these sites what a check knew of the blocks that are live now; the time since the process began.
+    pub fn reach(&self, sites: &mut [Site], check: &Blocks, checked: Nanos) {
+        let known = |block: &Block| block.at >= self.since && block.at <= checked;
+        for (ptr, block) in self.ledger.live().filter(|(_, block)| known(block)) {
+            if let Some(site) = self.index.get(&self.key(block)).and_then(|at| sites.get_mut(*at as usize)) {
+                site.figures.reached.enter(check.reach(ptr.0), block.held());
+            }
+        }
     }
 
     fn key(&self, block: &Block) -> Key {

@@ -1,8 +1,10 @@
 //! Figures: what blocks add up to, by site, over time and for a whole process. Not for how they are found:
 //! `books` does that from events.
 
+mod reached;
 mod timeline;
 
+pub use reached::{Reach, Reached};
 pub use timeline::{Point, Timeline};
 
 use crate::stack::{End, StackId};
@@ -54,6 +56,10 @@ pub struct Figures {
     pub handed_over: Held,
     /// Sum over the blocks made: from making to freeing, or to the window's end.
     pub lifetime_ns: Nanos,
+    /// Of those live at the end, what a leak check knew. Not in files of sums.
+    #[serde(default, skip_serializing_if = "Reached::is_empty")]
+    #[cfg_attr(feature = "ts", ts(optional, as = "Option<Reached>"))]
+    pub reached: Reached,
 }
 
 impl Figures {
@@ -67,6 +73,7 @@ impl Figures {
         self.temporary.add(other.temporary);
         self.handed_over.add(other.handed_over);
         self.lives(other.lifetime_ns, 1);
+        self.reached.add(&other.reached);
     }
 
     /// So many blocks lived for so long each.
@@ -88,6 +95,9 @@ pub enum Measure {
     Peak,
     /// Temporary ones.
     Temporary,
+    /// Those live at the end of a kind that a leak check knew.
+    #[serde(untagged)]
+    Reached(Reach),
 }
 
 impl Measure {
@@ -98,6 +108,7 @@ impl Measure {
             Self::End => figures.end,
             Self::Peak => figures.peak,
             Self::Temporary => figures.temporary,
+            Self::Reached(reach) => figures.reached.of(reach),
         }
     }
 }

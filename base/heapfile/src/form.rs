@@ -9,6 +9,9 @@ pub const EVENTS: &str = "events";
 /// Extension of files of sums.
 pub const SUMS: &str = "sums";
 
+/// Extension of files of leak checks: they lie beside a process image and hold none.
+pub const REACH: &str = "reach";
+
 /// What a file of a recording is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {

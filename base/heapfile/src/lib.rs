@@ -5,14 +5,15 @@
 //! - Following events: [`ledger`] (what is live, and whether it adds up), [`books`] (the same by site), [`live`] and
 //!   [`summary`] (the same for the summary, quickly).
 //! - [`reader`]: a recording is opened, and its events come in the order of time, whichever files they are in.
-//! - Files: [`stream`] (as the guest wrote them), [`finished`], [`sums`], [`recording`] (`recording.json`), [`form`]
-//!   (which is which), [`wire`] (the bytes).
+//! - Files: [`stream`] (as the guest wrote them), [`finished`], [`sums`], [`check`] (which leaks can be reached),
+//!   [`recording`] (`recording.json`), [`form`] (which is which), [`wire`] (the bytes).
 //! - Nouns: [`event`], [`stack`], [`module`], [`figures`].
 //!
 //! Not for making recordings (`measure/heaprec`: it starts programs and goes into running ones), nor for knowing what
 //! is interesting in them (`measure/heap`).
 
 pub mod books;
+pub mod check;
 pub mod event;
 pub mod figures;
 pub mod finished;

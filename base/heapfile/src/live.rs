@@ -296,6 +296,11 @@ impl Live {
 
     /// The blocks of the heap that are live now, in no order.
     pub fn held(&self) -> impl Iterator<Item = LiveId> {
-        self.heap.values().copied()
+        self.held_at().map(|(_, held)| held)
+    }
+
+    /// The same with their addresses.
+    pub fn held_at(&self) -> impl Iterator<Item = (u64, LiveId)> {
+        self.heap.entries().map(|(ptr, held)| (ptr, *held))
     }
 }

@@ -160,12 +160,13 @@ impl<V: Copy + Default> Near<V> {
         }
     }
 
-    /// All values, in no order.
-    pub fn values(&self) -> impl Iterator<Item = &V> {
+    /// All keys and values, in no order.
+    pub fn entries(&self) -> impl Iterator<Item = (u64, &V)> {
         self.table.iter().flat_map(move |entry| {
-            (0..WIDTH)
-                .filter(move |place| entry.used & 1 << place != 0)
-                .filter_map(move |place| Some(&self.groups.get(entry.group())?[place]))
+            (0..WIDTH).filter(move |place| entry.used & 1 << place != 0).filter_map(move |place| {
+                let key = (entry.key * WIDTH as u64 + place as u64).rotate_left(self.shift);
+                Some((key, &self.groups.get(entry.group())?[place]))
+            })
         })
     }
 
@@ -231,7 +232,8 @@ mod tests {
                     prop_assert_eq!(near.remove(key), map.remove(&key));
                 }
             }
-            let (mut here, mut there): (Vec<_>, Vec<_>) = (near.values().collect(), map.values().collect());
+            let mut here: Vec<_> = near.entries().map(|(key, value)| (key, *value)).collect();
+            let mut there: Vec<_> = map.iter().map(|(key, value)| (*key, *value)).collect();
             here.sort();
             there.sort();
             prop_assert_eq!(here, there);

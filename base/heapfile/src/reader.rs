@@ -20,8 +20,10 @@
 //! events.
 
 mod follow;
+mod image;
 
 pub use follow::process_of;
+pub use image::Image;
 
 use crate::event::{Brief, Deed, Event, Origin, Process, ProcessId, SAMPLE_MAX, Stopped, ThreadId, What};
 use crate::finished::{self, FinishedEvents, Known};

@@ -38,6 +38,9 @@ pub struct Recording {
     /// How long a process that was running already was stopped for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stopped: Option<Pauses>,
+    /// Whether processes were looked at when they exited ([`crate::check`]).
+    #[serde(default)]
+    pub leak_check: bool,
     /// Exit code of the first process, if it exited.
     pub code: Option<i32>,
     /// The signal that ended it, if one did.
@@ -96,6 +99,7 @@ impl Recording {
             finished: false,
             attached: false,
             stopped: None,
+            leak_check: false,
             code: None,
             signal: None,
             cpu_s: None,

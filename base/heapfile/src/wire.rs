@@ -45,6 +45,8 @@ pub struct Head {
     pub inside: Vec<u8>,
     pub pauses: u64,
     pub restless: u32,
+    pub own: u64,
+    pub ahead: u64,
 }
 
 /// Why a first page is none.
@@ -98,6 +100,8 @@ pub fn head(page: &[u8]) -> Result<Head, Bad> {
         inside: text(offset_of!(FileHeader, inside), 512),
         pauses: large(offset_of!(FileHeader, pauses)),
         restless: small(offset_of!(FileHeader, restless)),
+        own: large(offset_of!(FileHeader, own)),
+        ahead: large(offset_of!(FileHeader, ahead)),
         cmdline: if used == 0 { Vec::new() } else { words },
     })
 }

@@ -92,6 +92,27 @@ fn dial(directory: &[u8]) -> sys::Result<Fd> {
 /// # Errors
 /// There is none, or what thaw says.
 pub fn ask(directory: &[u8], kind: u8, number: u32, text: &[u8]) -> sys::Result<Answer> {
+    let ours = request(directory, kind, number, text)?;
+    let answer = answer(ours);
+    sys::close(ours);
+    answer
+}
+
+/// The same, however long thaw takes, as long as it is there.
+pub fn wait_for(directory: &[u8], kind: u8, number: u32) -> sys::Result<()> {
+    let ours = request(directory, kind, number, &[])?;
+    let done = loop {
+        match answer(ours) {
+            Err(sys::EAGAIN) if !is_deserted() => {}
+            answer => break answer.map(|_| ()),
+        }
+    };
+    sys::close(ours);
+    done
+}
+
+/// Sends a request; where its answer comes.
+fn request(directory: &[u8], kind: u8, number: u32, text: &[u8]) -> sys::Result<Fd> {
     let line = kept().map_or_else(|| keep(directory), Ok)?;
     let (ours, theirs) = sys::socket_pair(SECONDS)?;
     let mut request = Text::<LONGEST>::new();
@@ -102,9 +123,7 @@ pub fn ask(directory: &[u8], kind: u8, number: u32, text: &[u8]) -> sys::Result<
     let sent = sys::send(line, request.bytes(), theirs);
     // Thaw has it. If it goes away before it answers, so does the last one who could.
     sys::close(theirs);
-    let answer = sent.and_then(|_| answer(ours));
-    sys::close(ours);
-    answer
+    sent.map(|_| ours).inspect_err(|_| sys::close(ours))
 }
 
 fn answer(socket: Fd) -> sys::Result<Answer> {

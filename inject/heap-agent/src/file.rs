@@ -104,7 +104,7 @@ pub fn create(directory: &Text<PATH_MAX>, from: u32, ticks: u64) -> bool {
 
 /// Closes the stream of an earlier recording of this process.
 pub fn close() {
-    unmap(leave());
+    unmap(drop_file());
 }
 
 /// Gives a header back.
@@ -116,7 +116,7 @@ fn unmap(header: *mut FileHeader) {
 }
 
 /// Closes the stream but for its header, which is returned.
-fn leave() -> *mut FileHeader {
+fn drop_file() -> *mut FileHeader {
     let header = HEADER.swap(core::ptr::null_mut(), Relaxed);
     let fd = Fd(FD.swap(-1, Relaxed));
     if fd.0 >= 0 && is_ours(fd) {
@@ -131,7 +131,7 @@ pub fn create_for_child(fork_ticks: u64) -> bool {
     let paths = unsafe { &*PATHS.0.get() };
     let mut parent = Text::<64>::new();
     parent.push(paths.path.get(paths.name.0..paths.name.1).unwrap_or(&[]));
-    let header = leave();
+    let header = drop_file();
     let ticks = if fork_ticks == 0 { sys::ticks() } else { fork_ticks };
     missed::count_image();
     // SAFETY: null, or the mapped first page of the parent's stream, which writes these fields once.
@@ -182,6 +182,7 @@ fn make(from: u32, ticks: u64, name: &[u8], parent: Option<&FileHeader>) -> bool
     fields.last_ticks = sys::ticks();
     fields.last_mono_ns = fields.start_mono_ns;
     fields.ahead = settings::ahead();
+    fields.own = sys::own::address();
     let last = fields.exe.len() - 1;
     sys::read_link(b"/proc/self/exe\0", fields.exe.get_mut(..last).unwrap_or(&mut []));
     sys::read_file(b"/proc/self/cmdline\0", &mut fields.cmdline);
@@ -444,6 +445,15 @@ fn wait_for_reader(bytes: u64) -> Result<(), u32> {
         }
     }
     if runs { Ok(()) } else { Err(stop::BEHIND) }
+}
+
+/// The process is about to exit. Thaw may look at its memory now; it goes on when thaw has done that, or is gone.
+pub fn leave() {
+    // SAFETY: the paths do not change while events are recorded.
+    let paths = unsafe { &*PATHS.0.get() };
+    let directory = paths.directory.get(..paths.directory_length).unwrap_or(&[]);
+    // What keeps thaw from looking, thaw says.
+    let _ = desk::wait_for(directory, heap_wire::desk::LEAVES, paths.number);
 }
 
 /// A fresh piece of the file, mapped and zero. `None`: there is no more; the header says why.

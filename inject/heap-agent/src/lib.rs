@@ -91,6 +91,19 @@ unsafe extern "C" {}
 #[cfg_attr(not(miri), used, unsafe(link_section = ".init_array"))]
 static START: extern "C" fn(usize, usize, *const *const core::ffi::c_char) = start;
 
+/// Runs when the process exits, before the destructors of the libraries that it is linked with: what these keep is
+/// still theirs.
+#[cfg(target_arch = "x86_64")]
+#[cfg_attr(not(miri), used, unsafe(link_section = ".fini_array"))]
+static END: extern "C" fn() = end;
+
+#[cfg(target_arch = "x86_64")]
+extern "C" fn end() {
+    if settings::checks_leaks() && state::ready() {
+        file::leave();
+    }
+}
+
 #[cfg(target_arch = "x86_64")]
 extern "C" fn start(_: usize, _: usize, environment: *const *const core::ffi::c_char) {
     let environment = state::set_environment(environment);

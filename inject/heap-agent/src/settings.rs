@@ -19,8 +19,9 @@ static SAMPLE_BYTES: AtomicU64 = AtomicU64::new(0);
 static SEED: AtomicU64 = AtomicU64::new(0);
 static AHEAD: AtomicU64 = AtomicU64::new(0);
 static ATTACHED: AtomicBool = AtomicBool::new(false);
+static LEAKS: AtomicBool = AtomicBool::new(false);
 
-/// Reads `depth=N;frees=1;sample=BYTES;seed=N;ahead=BYTES;dir=PATH`, the path last. `false`: there is none.
+/// Reads `depth=N;frees=1;leaks=1;sample=BYTES;seed=N;ahead=BYTES;dir=PATH`, the path last. `false`: there is none.
 pub fn parse(value: &[u8], directory: &mut Text<{ sys::PATH_MAX }>) -> bool {
     let mut rest = value;
     loop {
@@ -41,8 +42,15 @@ pub fn parse(value: &[u8], directory: &mut Text<{ sys::PATH_MAX }>) -> bool {
             SEED.store(text::number(digits), Relaxed);
         } else if word == b"frees=1" {
             OPTIONS.fetch_or(option::FREE_STACKS, Relaxed);
+        } else if word == b"leaks=1" {
+            LEAKS.store(true, Relaxed);
         }
     }
+}
+
+/// Whether thaw looks at the process's memory when it exits.
+pub fn checks_leaks() -> bool {
+    LEAKS.load(Relaxed)
 }
 
 /// Takes what thaw wrote into a program that was running already.
@@ -102,7 +110,9 @@ mod tests {
     #[test]
     fn the_directory_comes_last_and_may_hold_anything() {
         let mut directory = Text::new();
-        assert!(parse(b"depth=32;frees=1;sample=4096;dir=/a;b=c", &mut directory));
+        assert!(!checks_leaks());
+        assert!(parse(b"depth=32;frees=1;leaks=1;sample=4096;dir=/a;b=c", &mut directory));
+        assert!(checks_leaks());
         assert_eq!(directory.bytes(), b"/a;b=c");
         assert_eq!((depth(), free_stacks(), sample_bytes()), (32, true, 4096));
         assert!(!parse(b"depth=32", &mut Text::new()));

@@ -1,5 +1,7 @@
 //! System calls without libc: none of them touches `errno`, takes a lock or can be interposed.
 
+pub mod own;
+
 #[cfg(not(miri))]
 use core::arch::asm;
 
@@ -85,7 +87,11 @@ pub fn mmap(length: usize, protection: usize, flags: usize, file: Option<(Fd, u6
 pub fn mmap_at(at: usize, length: usize, protection: usize, flags: usize, file: Option<(Fd, u64)>) -> Result<*mut u8> {
     let (fd, offset) = file.map_or((usize::MAX, 0), |(fd, offset)| (fd.0 as usize, offset as usize));
     // SAFETY: without MAP_FIXED a new mapping replaces nothing.
-    unsafe { call(9, [at, length, protection, flags, fd, offset]) }.map(|address| address as *mut u8)
+    let mapped = unsafe { call(9, [at, length, protection, flags, fd, offset]) }?;
+    if file.is_none() {
+        own::came(mapped, length);
+    }
+    Ok(mapped as *mut u8)
 }
 
 /// Gives memory back.
@@ -93,6 +99,7 @@ pub fn mmap_at(at: usize, length: usize, protection: usize, flags: usize, file: 
 /// # Safety
 /// Nobody uses the range any more.
 pub unsafe fn munmap(at: *mut u8, length: usize) {
+    own::went(at as usize);
     // SAFETY: the caller vouches. A failure leaves the range mapped, which harms nobody.
     let _ = unsafe { call(11, [at as usize, length, 0, 0, 0, 0]) };
 }

@@ -274,6 +274,8 @@ pub struct FileHeader {
     pub restless: u32,
     /// Zero.
     pub reserved: u32,
+    /// Where in the process's memory its [`own::Own`] is; 0: it has none.
+    pub own: u64,
 }
 
 const _: () = assert!(size_of::<FileHeader>() <= PAGE);
@@ -326,6 +328,30 @@ pub mod desk {
     pub const TABLE: u8 = 4;
     /// Nothing is wanted, and nothing answered: that it can be sent says that thaw is there.
     pub const NOTHING: u8 = 5;
+    /// The process is about to exit: thaw may look for leaks in its memory, and answers when it has.
+    pub const LEAVES: u8 = 6;
+    /// Another thaw of the same user wants this process to be looked at now: its number in its own namespace. The
+    /// answer comes when it was.
+    pub const CHECK: u8 = 7;
+}
+
+/// Which memory of a process is the guest's: what it remembers of stacks and blocks would look like pointers of the
+/// program.
+pub mod own {
+    /// Most mappings.
+    pub const PLACES: usize = 255;
+
+    /// What the guest has mapped for itself, its own data apart.
+    #[repr(C)]
+    #[derive(Clone, Copy, Debug)]
+    pub struct Own {
+        /// Mappings that were made: there may be more than [`PLACES`].
+        pub count: u64,
+        /// Zero.
+        pub reserved: u64,
+        /// First addresses and lengths; length 0: given back.
+        pub places: [[u64; 2]; PLACES],
+    }
 }
 
 /// Process images without a stream, told by themselves: a table in the recording's directory that thaw makes and that

@@ -3,7 +3,7 @@
 //! [`whole`] (everything from one reading, for a page), [`tree`], [`diff`], [`export`], [`slop`] (what allocators round
 //! up) and [`growth`] (how buffers grow), both by [`site`], [`dark`] (which blocks the program's own memory reporters
 //! do not know), [`named`] (sums with names), [`symbols`] (names of stacks), [`report`] (the summary), [`modes`] (sums
-//! by stack, at any moment).
+//! by stack, at any moment), [`reached`] (which leaks can still be reached), [`suppressions`] (leaks that are known).
 //!
 //! Not for making recordings (`measure/heaprec`): nothing here starts a program or goes into one.
 
@@ -13,9 +13,11 @@ pub mod export;
 pub mod growth;
 pub mod modes;
 pub mod named;
+pub mod reached;
 pub mod report;
 pub mod site;
 pub mod slop;
+pub mod suppressions;
 pub mod symbols;
 pub mod tree;
 pub mod whole;

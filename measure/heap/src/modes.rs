@@ -4,8 +4,9 @@
 //! Memory grows with live blocks and with different stacks, never with the number of events. Not for names:
 //! [`crate::symbols`] gives them.
 
-pub use heapfile::figures::{Figures, Held, Measure, Point, Site, Split, Timeline, Totals, Window};
+pub use heapfile::figures::{Figures, Held, Measure, Point, Reach, Reached, Site, Split, Timeline, Totals, Window};
 
+use crate::reached;
 use heapfile::books::Books;
 use heapfile::event::{Process, ProcessId, ThreadId, What};
 use heapfile::module::Module;
@@ -97,9 +98,10 @@ pub fn analyze(reader: &Reader, process: &Process, window: Window, split: Split)
             break;
         }
     }
-    let warnings = events.warnings().to_vec();
+    let mut sites = books.sites();
+    let mut warnings = events.warnings().to_vec();
+    warnings.extend(reached::enter(reader, process, window, &books, &events, &mut sites)?);
     let (stacks, modules) = events.into_parts();
-    let sites = books.sites();
     Ok(Heap {
         process: process.id,
         sites,

@@ -1,6 +1,7 @@
 //! A recording, added up and named: what reports, trees, differences and exports are made from.
 
 use crate::modes::{self, Figures, Heap, Measure, Site, Split, Window};
+use crate::suppressions::Suppressions;
 use crate::symbols::{self, Frame, FrameId, Names};
 use heapfile::event::{Process, ProcessId, ThreadId};
 use heapfile::reader::Reader;
@@ -21,6 +22,8 @@ pub struct Filter {
     pub processes: Vec<u32>,
     /// Least bytes of a row.
     pub min_bytes: u64,
+    /// Stacks that are known and not wanted.
+    pub suppressions: Suppressions,
 }
 
 /// Whether functions that only hand memory on, such as `operator new`, are frames of a site.
@@ -165,7 +168,7 @@ impl Unnamed {
     pub(crate) fn named(self, mut names: Names, filter: &Filter) -> Named {
         let Self { mut heaps, processes, mut warnings } = self;
         warnings.append(&mut names.warnings);
-        if !(filter.modules.is_empty() && filter.functions.is_empty()) {
+        if !(filter.modules.is_empty() && filter.functions.is_empty() && filter.suppressions.is_empty()) {
             for heap in &mut heaps {
                 let mut sites = std::mem::take(&mut heap.sites);
                 sites.retain(|site| stack_fits(filter, &names, &names.stack(heap, site.stack)));
@@ -193,6 +196,7 @@ fn stack_fits(filter: &Filter, names: &Names, stack: &[FrameId]) -> bool {
         wanted.is_empty()
             || stack.iter().any(|frame| wanted.iter().any(|part| of(names.frame(*frame)).contains(part.as_str())))
     };
-    any(&filter.modules, |frame| &frame.module)
+    !filter.suppressions.fit(names, stack)
+        && any(&filter.modules, |frame| &frame.module)
         && any(&filter.functions, |frame| frame.function.as_deref().unwrap_or_default())
 }

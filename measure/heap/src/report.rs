@@ -1,9 +1,10 @@
 //! The summary of a recording: what each process allocated, what it did not give back, and what is missing from the
 //! recording.
 
+use crate::reached::Checked;
 use crate::symbols::Memory;
 use heapfile::event::{self, Origin, Process, Stopped};
-use heapfile::figures::Totals;
+use heapfile::figures::{Held, Reached, Totals};
 use heapfile::module::Module;
 use heapfile::reader::{Events, Reader};
 use heapfile::stack::{Address, GAP, StackId};
@@ -87,8 +88,28 @@ pub struct ProcessReport {
     pub inconsistencies: u64,
     /// Events that are not in the recording.
     pub lost: u64,
-    /// Where what was not given back was made: most bytes first.
+    /// What a leak check found; `None`: nobody asked for one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub leak_check: Option<LeakCheck>,
+    /// Where what was not given back was made: most bytes first; after a leak check, most that cannot be reached.
     pub leaks: Vec<Leak>,
+}
+
+/// Which leaks a process could still reach when it exited.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct LeakCheck {
+    /// Why that is unknown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unknown: Option<String>,
+    /// Sums of all leaks.
+    pub reached: Reached,
+    /// How long the process stood still for it.
+    pub stopped_ns: Nanos,
+    /// Memory outside of blocks that was searched for pointers.
+    pub searched_bytes: Bytes,
+    /// What may make lost blocks look reachable.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub doubts: Vec<String>,
 }
 
 /// Blocks of one stack that were never given back.
@@ -98,6 +119,9 @@ pub struct Leak {
     pub blocks: u64,
     /// Bytes of these blocks, as the program asked for them.
     pub bytes: Bytes,
+    /// What a leak check knew of them.
+    #[serde(skip_serializing_if = "Reached::is_empty")]
+    pub reached: Reached,
     /// Where they were made, innermost first.
     pub stack: Vec<Frame>,
 }
@@ -141,7 +165,7 @@ pub fn report(reader: &Reader) -> Result<Report> {
     let mut processes = Vec::new();
     for process in reader.processes() {
         let (summary, events) = Summary::read(reader, process)?;
-        processes.push(end(summary, process, &events, reader));
+        processes.push(end(summary, process, &events, reader)?);
     }
     Ok(of_processes(reader, processes))
 }
@@ -157,22 +181,36 @@ pub fn of_processes(reader: &Reader, processes: Vec<(ProcessReport, Vec<Warning>
 }
 
 /// The figures, and the doubts about them, after the last event.
-pub fn end(mut summary: Summary, process: &Process, events: &Events, reader: &Reader) -> (ProcessReport, Vec<Warning>) {
+///
+/// # Errors
+/// The file of a leak check is damaged.
+pub fn end(
+    mut summary: Summary,
+    process: &Process,
+    events: &Events,
+    reader: &Reader,
+) -> Result<(ProcessReport, Vec<Warning>)> {
     summary.totals.peak_at = summary.peak_at.map_or(Nanos(0), |ticks| events.at(ticks));
     let mut warnings = events.warnings().to_vec();
     warnings.extend(summary.sums.iter().flat_map(|sums| sums.warnings.iter().cloned()));
     warnings.extend(doubts(process, summary.totals()));
-    (figures(summary, process, events, reader), warnings)
+    let checked = Checked::of(reader, process)?;
+    Ok((figures(summary, process, events, reader, checked), warnings))
 }
 
-fn figures(summary: Summary, process: &Process, events: &Events, reader: &Reader) -> ProcessReport {
+fn figures(summary: Summary, process: &Process, events: &Events, reader: &Reader, checked: Checked) -> ProcessReport {
+    let known = if let Checked::Known(check) = &checked { check.blocks() } else { None };
     // In the order of their stacks, so that what is equal otherwise has an order too.
-    let mut sites: BTreeMap<Option<StackId>, (u64, u64)> = BTreeMap::new();
+    let mut sites: BTreeMap<Option<StackId>, (Held, Reached)> = BTreeMap::new();
     let mut leaked_variance = 0.0;
-    for held in summary.live().held() {
+    for (ptr, held) in summary.live().held_at() {
         let class = summary.live().class_of(held);
         let site = sites.entry(class.stack()).or_default();
-        *site = (site.0.saturating_add(class.count), site.1.saturating_add(class.bytes()));
+        let held = Held { bytes: class.bytes(), blocks: class.count };
+        site.0.add(held);
+        if let Some(known) = &known {
+            site.1.enter(known.reach(ptr), held);
+        }
         leaked_variance += event::variance(class.size, process.sample_bytes);
     }
     let held = summary.sums.iter().flat_map(|sums| &sums.sites).filter(|site| site.figures.end.blocks > 0);
@@ -183,8 +221,7 @@ fn figures(summary: Summary, process: &Process, events: &Events, reader: &Reader
         leaked_variance += of(site.figures.end.blocks);
     }
     for (stack, end) in held.map(|site| (site.stack, site.figures.end)) {
-        let site = sites.entry(stack).or_default();
-        *site = (site.0.saturating_add(end.blocks), site.1.saturating_add(end.bytes));
+        sites.entry(stack).or_default().0.add(end);
     }
     let (last, threads, missing) = match &summary.sums {
         Some(sums) => (sums.last, sums.threads, sums.missing()),
@@ -200,9 +237,30 @@ fn figures(summary: Summary, process: &Process, events: &Events, reader: &Reader
     };
     let mut leaks: Vec<Leak> = sites
         .into_iter()
-        .map(|(stack, (blocks, bytes))| Leak { blocks, bytes: Bytes(bytes), stack: frames(stack) })
+        .map(|(stack, (held, reached))| Leak {
+            blocks: held.blocks,
+            bytes: Bytes(held.bytes),
+            reached,
+            stack: frames(stack),
+        })
         .collect();
-    leaks.sort_by_key(|leak| std::cmp::Reverse((leak.bytes, leak.blocks, frame_key(leak))));
+    leaks.sort_by_key(|leak| {
+        let unreached = leak.reached.unreached();
+        std::cmp::Reverse((unreached, leak.bytes, leak.blocks, frame_key(leak)))
+    });
+    let mut reached = Reached::default();
+    leaks.iter().for_each(|leak| reached.add(&leak.reached));
+    let leak_check = match checked {
+        Checked::Not => None,
+        Checked::Unknown(why) => Some(LeakCheck { unknown: Some(why), ..LeakCheck::default() }),
+        Checked::Known(check) => Some(LeakCheck {
+            unknown: None,
+            reached,
+            stopped_ns: check.stopped_ns,
+            searched_bytes: check.roots,
+            doubts: check.doubts,
+        }),
+    };
     let totals = summary.totals();
     let error = |variance: f64| (process.sample_bytes > 0).then(|| Bytes(variance.sqrt() as u64));
     let parent = process.parent.and_then(|parent| reader.processes().get(parent.0));
@@ -242,6 +300,7 @@ fn figures(summary: Summary, process: &Process, events: &Events, reader: &Reader
         skipped_stacks: missing.skipped,
         inconsistencies: totals.inconsistencies(),
         lost: process.lost,
+        leak_check,
         leaks,
     }
 }

@@ -11,6 +11,7 @@ pub use moments::{Moments, Step};
 use crate::growth::{self, ELSEWHERE, Growing, ProcessGrowth};
 use crate::modes::{Heap, Split, Window};
 use crate::named::{self, Filter, Named};
+use crate::reached;
 use crate::site::{self, Answer, Placed, Sites};
 use crate::slop::{self, Adding, Came, ProcessSlop};
 use crate::symbols::{self, Names};
@@ -169,8 +170,9 @@ fn of_process(
         }
     }
     let whole = *books.ledger.totals();
-    let (blocks, totals) = closed.unwrap_or_else(|| (books.sites(), whole));
-    let warnings = events.warnings().to_vec();
+    let (mut blocks, totals) = closed.unwrap_or_else(|| (books.sites(), whole));
+    let mut warnings = events.warnings().to_vec();
+    warnings.extend(reached::enter(reader, process, window, &books, &events, &mut blocks)?);
     let (stacks, modules) = events.into_parts();
     let heap = Heap {
         process: process.id,

@@ -10,7 +10,7 @@ pub use heapfile::finished::QUANTUM;
 
 use heapfile::event::{Brief, Process};
 use heapfile::finished::Quantum;
-use heapfile::form::{EVENTS, STREAM, SUMS, is_stream};
+use heapfile::form::{EVENTS, REACH, STREAM, SUMS, is_stream};
 use heapfile::live::Live;
 use heapfile::reader::{Events, Reader};
 use heapfile::stream::{first_page, is_whole};
@@ -148,7 +148,7 @@ fn remove_leftovers(directory: &Path) -> Result<()> {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let half = |extension| name.starts_with('.') && name.contains(&format!(".{extension}.thaw-"));
         let done = is_stream(&path) && path.with_extension(EVENTS).exists();
-        if half(EVENTS) || half(SUMS) || done {
+        if half(EVENTS) || half(SUMS) || half(REACH) || done {
             remove(&path)?;
         }
     }

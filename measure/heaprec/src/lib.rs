@@ -6,6 +6,7 @@
 //! - [`record`] starts a program with the guest (`inject/heap-agent`) in it and its children.
 //! - `aggregate` adds the streams up while they grow; [`finish`] rewrites them as small files when the program has
 //!   ended.
+//! - [`leaks`] looks which blocks a process can still reach.
 //! - `clock`: what events are told by.
 //!
 //! Not for the code inside of the recorded program (`inject/heap-agent`), nor for what a recording says
@@ -16,4 +17,6 @@ mod aggregate;
 pub mod attach;
 mod clock;
 pub mod finish;
+#[cfg(target_arch = "x86_64")]
+pub mod leaks;
 pub mod record;

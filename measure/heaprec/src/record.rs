@@ -53,6 +53,8 @@ pub struct Plan {
     pub sample: Option<Sample>,
     /// Whether every event is kept, or sums.
     pub keep: Keep,
+    /// Whether it is looked which leaks can still be reached.
+    pub leaks: LeakCheck,
     /// Where the program's standard output goes.
     pub stdout: Output,
     /// The guest.
@@ -86,6 +88,15 @@ pub enum Keep {
 impl Keep {
     /// What [`Keep::Sums`] has if nothing is said: some seconds of a busy program.
     pub const AHEAD: Bytes = Bytes(64 << 20);
+}
+
+/// Whether each process is stopped when it exits, and its memory searched for pointers to what it did not free.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LeakCheck {
+    /// It is not.
+    Without,
+    /// It is.
+    AtExit,
 }
 
 /// Whether frees are recorded with their stacks.
@@ -179,6 +190,7 @@ fn record(
         // Nothing was recorded: leave no directory that looks like a recording.
         let _ = os::tree::remove(&made.real);
     };
+    recording.leak_check = plan.leaks == LeakCheck::AtExit;
     recording.write(directory).inspect_err(nothing)?;
     unseen::begin(directory).inspect_err(nothing)?;
     let desk = Desk::open(made, Asker::Below(std::process::id())).inspect_err(nothing)?;
@@ -456,6 +468,9 @@ fn environment(plan: &Plan, directory: &Path) -> Vec<(OsString, Option<OsString>
     let mut options = OsString::from(format!("depth={};{frees}", plan.depth));
     if let Some(Sample { bytes, seed }) = plan.sample {
         options.push(format!("sample={bytes};seed={};", seed.unwrap_or(0)));
+    }
+    if plan.leaks == LeakCheck::AtExit {
+        options.push("leaks=1;");
     }
     if let Keep::Sums { ahead } = plan.keep {
         options.push(format!("ahead={ahead};", ahead = ahead.0));

@@ -25,6 +25,9 @@ pub enum HeapVerb {
     /// What does a program allocate that is running already?
     #[command(long_about = ATTACH_ABOUT)]
     Attach(AttachArgs),
+    /// Which blocks can a program that is being recorded no longer reach?
+    #[command(long_about = CHECK_ABOUT)]
+    Check(CheckArgs),
     /// How do I make a recording small whose thaw was killed, or that was made with --raw?
     #[command(long_about = FINISH_ABOUT)]
     Finish(FinishArgs),
@@ -57,6 +60,14 @@ pub enum Mode {
     Live,
     /// Blocks that are live at the end
     Leaks,
+    /// Leaks that nothing points to (after --leak-check)
+    Lost,
+    /// Leaks that only lost blocks point to (after --leak-check)
+    IndirectlyLost,
+    /// Leaks whose middle something points to (after --leak-check)
+    PossiblyLost,
+    /// Blocks that the program could still reach when it exited (after --leak-check)
+    StillReachable,
     /// Blocks that were freed by the next thing that their thread did
     Temporary,
 }
@@ -123,6 +134,9 @@ pub struct LookArgs {
     /// Only sites with at least so many bytes
     #[arg(long, value_name = "BYTES", default_value = "0", value_parser = super::values::size)]
     pub min_bytes: Bytes,
+    /// Without stacks that this file lists, as LeakSanitizer reads it: lines leak:FUNCTION, FILE or OBJECT (repeatable)
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub suppressions: Vec<PathBuf>,
 }
 
 /// A tree.
@@ -277,7 +291,8 @@ pub struct ExportArgs {
     /// With --format dmd: DMD's dark matter, at the moment of this memory report, which lists its blocks (thaw memory
     /// show --blocks)
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath,
-        conflicts_with_all = ["mode", "at", "since", "until", "module", "function", "thread", "min_bytes"])]
+        conflicts_with_all = ["mode", "at", "since", "until", "module", "function", "thread", "min_bytes"],
+        conflicts_with = "suppressions")]
     pub reported: Option<PathBuf>,
     /// What is looked at.
     #[command(flatten)]
@@ -313,6 +328,9 @@ pub struct RunArgs {
     /// threads, growth and logs of events cannot be asked for afterwards
     #[arg(long, conflicts_with = "raw")]
     pub aggregate: bool,
+    /// Stop each process when it exits, and tell leaks that it can still reach from those that are lost
+    #[arg(long, conflicts_with_all = ["sample", "aggregate"])]
+    pub leak_check: bool,
     /// Sites of leaks to print for each process
     #[arg(long, value_name = "N", default_value_t = 3)]
     pub leaks: usize,
@@ -362,6 +380,24 @@ pub struct AttachArgs {
     /// Add events up while the program runs and keep sums only, for long runs: see thaw heap run
     #[arg(long)]
     pub aggregate: bool,
+    /// Sites of leaks to print for each process
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    pub leaks: usize,
+    /// Print one JSON document instead of text; it has all leaks
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Arguments of `thaw heap check`.
+#[derive(Debug, Args)]
+#[command(after_help = CHECK_EXAMPLES)]
+pub struct CheckArgs {
+    /// The recording, which is still being made
+    #[arg(value_name = "DIRECTORY", default_value = "thaw.heap", value_hint = ValueHint::DirPath)]
+    pub recording: PathBuf,
+    /// Only this process (repeatable) [default: all that run]
+    #[arg(long, value_name = "PID")]
+    pub process: Vec<u32>,
     /// Sites of leaks to print for each process
     #[arg(long, value_name = "N", default_value_t = 3)]
     pub leaks: usize,
@@ -452,6 +488,20 @@ Examples:
   thaw heap attach --seconds 30 -o /tmp/server.heap $(pidof server)
   thaw heap attach --free-stacks --json 1234 > heap.json";
 
+const CHECK_ABOUT: &str = "\
+Which blocks can a program that is being recorded no longer reach?
+
+Asks the thaw that records it (thaw heap run) to stop the process for a moment and to search its memory for pointers \
+to the blocks that are live. Blocks that nothing points to are lost: the program cannot free them any more. What was \
+found stays in the recording; a later look replaces it. thaw heap run --leak-check looks at each process when it \
+exits.";
+
+const CHECK_EXAMPLES: &str = "\
+Examples:
+  thaw heap run -o server.heap -- ./server & sleep 60; thaw heap check server.heap
+  thaw heap check server.heap --process 1234 --leaks 20
+  thaw heap report server.heap --mode lost";
+
 const FINISH_ABOUT: &str = "\
 How do I make a recording small whose thaw was killed, or that was made with --raw?
 
@@ -499,6 +549,7 @@ Examples:
 const RUN_EXAMPLES: &str = "\
 Examples:
   thaw heap run -- python3 -c 'import json'
+  thaw heap run --leak-check -- ./my-tests
   thaw heap run -o ff.heap --force -- firefox-esr --headless --screenshot about:blank
   thaw heap run --aggregate -o week.heap -- ./server --port 8080";
 
@@ -512,7 +563,8 @@ const REPORT_EXAMPLES: &str = "\
 Examples:
   thaw heap report
   thaw heap report build.heap --mode live --at peak --tree down
-  thaw heap report ff.heap --mode leaks --module libxul --top 30";
+  thaw heap report ff.heap --mode leaks --module libxul --top 30
+  thaw heap report tests.heap --mode lost --suppressions lsan.supp";
 
 const DARK_ABOUT: &str = "\
 Which blocks does no memory reporter of the program know, or more than one?

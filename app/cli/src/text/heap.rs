@@ -6,11 +6,12 @@ pub mod names;
 
 use super::table::{Align, Table};
 use super::{Page, harmless, units};
-use heap::report::{Frame, Leak, ProcessReport};
+use heap::modes::{Held, Reach, Reached};
+use heap::report::{Frame, Leak, LeakCheck, ProcessReport};
 use heap::symbols;
 use model::Bytes;
 use std::collections::HashMap;
-use work::heaps::{FinishDocument, RunDocument};
+use work::heaps::{CheckDocument, FinishDocument, RunDocument};
 
 /// Processes in the table.
 const MOST: usize = 20;
@@ -42,6 +43,21 @@ pub fn recording(pid: u32, seconds: Option<f64>) -> String {
 /// `12.3M events`.
 pub fn finishing(events: u64) -> String {
     format!("{} rewritten", units::plural(events, "event", "events"))
+}
+
+/// Which blocks processes that run could still reach.
+pub fn check(document: &CheckDocument, leaks: usize, width: usize) -> Page {
+    let mut page = Page::new(width);
+    for process in &document.report.processes {
+        leaked(&mut page, process, leaks);
+        if let Some(check) = process.leak_check.as_ref().filter(|check| check.unknown.is_none()) {
+            page.labelled("", "  ", &format!("it stood still for {}", units::nanos(check.stopped_ns)));
+        }
+    }
+    let file = harmless(&model::shown(&document.file));
+    page.gap();
+    page.line(&format!("with whole stacks: thaw heap report {file} --mode lost"));
+    page
 }
 
 /// What rewriting a recording did.
@@ -86,6 +102,8 @@ const NEXT: [(&str, &str, &str); 5] = [
     ("what is freed at once", "report", " --mode temporary"),
     ("what the allocator wastes", "slop", ""),
 ];
+/// What only a leak check can answer.
+const NEXT_OF_CHECK: (&str, &str, &str) = ("what was lost", "report", " --mode lost");
 /// What only events can answer.
 const NEXT_OF_EVENTS: (&str, &str, &str) = ("what grows too slowly", "growth", "");
 
@@ -106,7 +124,7 @@ pub fn page(document: &RunDocument, leaks: usize, width: usize) -> Page {
             units::bytes(Bytes(sum(|process| process.leaked_bytes.0))),
         ));
     }
-    largest.sort_by_key(|process| std::cmp::Reverse(process.leaked_bytes));
+    largest.sort_by_key(|process| std::cmp::Reverse((lost(process), process.leaked_bytes)));
     for process in largest.into_iter().take(MOST_LEAKING) {
         leaked(&mut page, process, leaks);
     }
@@ -135,11 +153,17 @@ pub fn page(document: &RunDocument, leaks: usize, width: usize) -> Page {
     if !report.processes.is_empty() {
         page.gap();
         let of_events = Some(NEXT_OF_EVENTS).filter(|_| !document.summed);
-        for (question, verb, options) in NEXT.into_iter().chain(of_events) {
+        let of_check = Some(NEXT_OF_CHECK).filter(|_| document.recording.leak_check);
+        for (question, verb, options) in of_check.into_iter().chain(NEXT).chain(of_events) {
             page.line(&format!("{question:<25}  thaw heap {verb} {file}{options}"));
         }
     }
     page
+}
+
+/// What a leak check found to be lost.
+fn lost(process: &ProcessReport) -> Held {
+    process.leak_check.as_ref().map_or(Held::default(), |check| check.reached.unreached())
 }
 
 /// Those that have a row of their own, in the order of their beginnings, and those that are told in one line: helpers
@@ -218,8 +242,15 @@ fn leaked(page: &mut Page, process: &ProcessReport, most: usize) {
         units::plural(process.leaked_blocks, "block", "blocks"),
         units::plural(process.leaks.len() as u64, "stack", "stacks"),
     ));
+    match &process.leak_check {
+        Some(LeakCheck { unknown: None, reached, doubts, .. }) => return checked(page, process, reached, doubts, most),
+        Some(LeakCheck { unknown: Some(why), .. }) => {
+            page.labelled("", "  ", &format!("which of it can still be reached is unknown: {}", harmless(why)));
+        }
+        None => {}
+    }
     let (kept, rest): (Vec<&Leak>, Vec<&Leak>) = process.leaks.iter().partition(|leak| is_kept(&leak.stack));
-    let mut sites = sites(rest);
+    let mut sites = sites(rest.into_iter().map(with_sum));
     let others = sites.split_off(most.min(sites.len()));
     for (frames, held) in sites {
         let blocks = units::plural(held.blocks, "block", "blocks");
@@ -232,10 +263,52 @@ fn leaked(page: &mut Page, process: &ProcessReport, most: usize) {
         let blocks = units::plural(sum.blocks, "block", "blocks");
         page.labelled("", "  ", &format!("{} in {blocks}: {places} (--leaks)", units::bytes(sum.bytes)));
     }
-    let sum = kept.iter().fold(Sum::default(), |sum, leak| sum.and(leak));
+    let sum = kept.into_iter().map(with_sum).fold(Sum::default(), |sum, (_, leak)| sum.plus(leak));
     if sum.blocks > 0 {
         let (bytes, blocks) = (units::bytes(sum.bytes), units::plural(sum.blocks, "block", "blocks"));
         page.labelled("", "  ", &format!("{bytes} in {blocks}: {KEPT}"));
+    }
+}
+
+/// The same after a leak check: what is lost first.
+fn checked(page: &mut Page, process: &ProcessReport, reached: &Reached, doubts: &[String], most: usize) {
+    let known: [(&str, Held); 4] = [
+        ("lost: nothing points to it", reached.lost),
+        ("only lost blocks point to it", reached.indirect),
+        ("possibly lost: something points into its middle", reached.possible),
+        ("still reachable", reached.reachable),
+    ];
+    let sum = known.iter().fold(Sum::default(), |sum, (_, held)| sum.plus(Sum::of(*held)));
+    // What was made after the process was looked at.
+    let later = Sum {
+        bytes: Bytes(process.leaked_bytes.0.saturating_sub(sum.bytes.0)),
+        blocks: process.leaked_blocks.saturating_sub(sum.blocks),
+    };
+    let each = known.into_iter().map(|(what, held)| (what, Sum::of(held)));
+    for (what, sum) in each.chain([("made after the process was looked at: unknown", later)]) {
+        if sum.blocks > 0 {
+            let blocks = units::plural(sum.blocks, "block", "blocks");
+            page.labelled("", "  ", &format!("{} in {blocks}: {what}", units::bytes(sum.bytes)));
+        }
+    }
+    for doubt in doubts {
+        page.labelled("", "  ", &harmless(doubt));
+    }
+    for (what, of) in [("lost", Reach::Lost), ("possibly lost", Reach::Possible)] {
+        let of_kind = |leak: &'_ Leak| Sum::of(leak.reached.of(of));
+        let some = process.leaks.iter().map(|leak| (leak, of_kind(leak))).filter(|(_, sum)| sum.blocks > 0);
+        let mut sites = sites(some);
+        let others = sites.split_off(most.min(sites.len()));
+        for (frames, held) in sites {
+            let blocks = units::plural(held.blocks, "block", "blocks");
+            let place = if frames.is_empty() { "(no stack)".to_owned() } else { frames.join(" < ") };
+            page.labelled("", "  ", &format!("{what} {} in {blocks}: {place}", units::bytes(held.bytes)));
+        }
+        if !others.is_empty() {
+            let sum = others.iter().fold(Sum::default(), |sum, (_, held)| sum.plus(*held));
+            let places = units::plural(others.len() as u64, "other place", "other places");
+            page.labelled("", "  ", &format!("{what} {}: {places} (--leaks)", units::bytes(sum.bytes)));
+        }
     }
 }
 
@@ -265,20 +338,25 @@ fn is_kept(stack: &[Frame]) -> bool {
 }
 
 /// What stacks that look the same in a line have together: most bytes first.
-fn sites<'a>(leaks: impl IntoIterator<Item = &'a Leak>) -> Vec<(Vec<String>, Sum)> {
+fn sites<'a>(leaks: impl Iterator<Item = (&'a Leak, Sum)>) -> Vec<(Vec<String>, Sum)> {
     let mut sites: Vec<(Vec<String>, Sum)> = Vec::new();
     let mut index: HashMap<Vec<String>, usize> = HashMap::new();
-    for leak in leaks {
+    for (leak, sum) in leaks {
         let frames = wanting(&leak.stack);
         let at = *index.entry(frames.clone()).or_insert_with(|| {
             sites.push((frames, Sum::default()));
             sites.len() - 1
         });
-        sites[at].1 = sites[at].1.and(leak);
+        sites[at].1 = sites[at].1.plus(sum);
     }
     // Of equal ones that which came first stays first.
     sites.sort_by_key(|(_, held)| std::cmp::Reverse((held.bytes, held.blocks)));
     sites
+}
+
+/// All of a leak.
+fn with_sum(leak: &Leak) -> (&Leak, Sum) {
+    (leak, Sum { bytes: leak.bytes, blocks: leak.blocks })
 }
 
 /// Blocks.
@@ -289,8 +367,8 @@ struct Sum {
 }
 
 impl Sum {
-    fn and(self, leak: &Leak) -> Self {
-        self.plus(Self { bytes: leak.bytes, blocks: leak.blocks })
+    fn of(held: Held) -> Self {
+        Self { bytes: Bytes(held.bytes), blocks: held.blocks }
     }
 
     fn plus(self, other: Self) -> Self {
@@ -367,6 +445,7 @@ mod tests {
         let leak = |bytes, address| Leak {
             blocks: 1,
             bytes: Bytes(bytes),
+            reached: Reached::default(),
             stack: vec![
                 frame(&[], 7),
                 frame(&["operator new(unsigned long)"], 8),
@@ -374,9 +453,10 @@ mod tests {
                 frame(&["main"], address),
             ],
         };
-        let other = Leak { blocks: 5, bytes: Bytes(25), stack: vec![frame(&[], 0x10)] };
-        let none = Leak { blocks: 1, bytes: Bytes(1), stack: Vec::new() };
-        let sites = sites(&[other, leak(20, 1), leak(10, 2), none]);
+        let other = Leak { blocks: 5, bytes: Bytes(25), reached: Reached::default(), stack: vec![frame(&[], 0x10)] };
+        let none = Leak { blocks: 1, bytes: Bytes(1), reached: Reached::default(), stack: Vec::new() };
+        let leaks = [other, leak(20, 1), leak(10, 2), none];
+        let sites = sites(leaks.iter().map(with_sum));
         let sites: Vec<_> = sites.iter().map(|(frames, sum)| (frames.join(" < "), sum.bytes.0, sum.blocks)).collect();
         assert!(!is_kept(&[frame(&["grow"], 9), frame(&["setlocale"], 9)]), "not in the C library");
         let of = |object: &str, functions: &[&str]| Frame { module: Some(object.into()), ..frame(functions, 1) };

@@ -3,14 +3,14 @@
 mod attach;
 mod look;
 
-use crate::args::heap::{FinishArgs, GrowthArgs, HeapArgs, HeapVerb, RunArgs, SlopArgs};
+use crate::args::heap::{CheckArgs, FinishArgs, GrowthArgs, HeapArgs, HeapVerb, RunArgs, SlopArgs};
 use crate::progress::Progress;
 use crate::{output, text};
 use heap::growth;
 use heap::slop::{self, Model};
 use heapfile::event::Process;
 use heapfile::reader::Reader;
-use heaprec::record::{self, Existing, FreeStacks, Keep, Output, Phase, Plan, Recording, Sample};
+use heaprec::record::{self, Existing, FreeStacks, Keep, LeakCheck, Output, Phase, Plan, Recording, Sample};
 use model::{Bytes, Error, Exit, Result};
 use serde::Serialize;
 use std::path::Path;
@@ -27,6 +27,7 @@ pub fn run(args: &HeapArgs, quiet: bool) -> Result<Exit> {
     match &args.verb {
         HeapVerb::Run(typed) => record(typed, quiet),
         HeapVerb::Attach(typed) => attach::attach(typed, quiet),
+        HeapVerb::Check(typed) => check(typed, quiet),
         HeapVerb::Finish(typed) => finish(typed, quiet),
         HeapVerb::Report(typed) => look::report(typed, quiet),
         HeapVerb::Dark(typed) => look::dark(typed, quiet),
@@ -50,6 +51,7 @@ fn record(args: &RunArgs, quiet: bool) -> Result<Exit> {
         frees: if args.free_stacks { FreeStacks::With } else { FreeStacks::Without },
         sample: args.sample.map(|bytes| Sample { bytes: bytes.0, seed: None }),
         keep: if args.aggregate { Keep::Sums { ahead: Keep::AHEAD } } else { Keep::Events },
+        leaks: if args.leak_check { LeakCheck::AtExit } else { LeakCheck::Without },
         stdout: if args.json { Output::Stderr } else { Output::Stdout },
         agent: record::find_agent(&thaw)?,
         user: args.run_as.choice().account()?,
@@ -98,6 +100,18 @@ fn conclude(
         Form::Json => output::json(&document),
         Form::Text => output::page(&text::heap::page(&document, leaks, text::width::of_terminal())),
     }
+}
+
+fn check(args: &CheckArgs, quiet: bool) -> Result<Exit> {
+    let mut progress = Progress::new(quiet);
+    let document = heaps::check(&args.recording, &args.process, &mut progress, Instant::now())?;
+    progress.done();
+    if args.json {
+        output::json(&document)?;
+    } else {
+        output::page(&text::heap::check(&document, args.leaks, text::width::of_terminal()))?;
+    }
+    Ok(Exit::Done)
 }
 
 fn finish(args: &FinishArgs, quiet: bool) -> Result<Exit> {

@@ -66,7 +66,7 @@ pub fn conclude(reader: &Reader, streams: Streams, progress: &mut dyn FnMut(Phas
             None => Summary::read(reader, process)?,
         };
         wanted.add(&events, summary.leaking());
-        processes.push(report::end(summary, process, &events, reader));
+        processes.push(report::end(summary, process, &events, reader)?);
     }
     progress(Phase::Naming);
     let mut report = report::of_processes(reader, processes);

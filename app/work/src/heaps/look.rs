@@ -7,6 +7,7 @@ use heap::export::{self, Export, Format};
 use heap::modes::{Figures, Held, Measure, Split, Timeline, Window};
 use heap::named::{Cut, Filter, Named, Row};
 use heap::tree::{self, Node, Shape};
+use heapfile::check::Check;
 use heapfile::reader::Reader;
 use model::{Error, Exit, Nanos, Result, Warning, WarningKind, shown};
 use os::replace::Existing;
@@ -137,6 +138,16 @@ impl Look {
         if let Some(pid) = self.filter.processes.iter().find(known) {
             return Err(Error::on(Exit::Usage, format!("the recording has no process {pid}"), directory)
                 .hint(format!("thaw heap report {} lists them", shown(directory))));
+        }
+        if matches!(self.measure, Measure::Reached(_)) {
+            let looked = |process: &heapfile::event::Process| Check::is_there(&process.file);
+            if !reader.recording().leak_check && !reader.processes().iter().any(looked) {
+                return Err(Error::on(Exit::Usage, "nobody looked which leaks can still be reached", directory)
+                    .hint("record it so: thaw heap run --leak-check -- PROGRAM"));
+            }
+            if self.window.until_ns.is_some() {
+                return Err(Error::new(Exit::Usage, "leaks are looked at when a process exits", "--until"));
+            }
         }
         let mut progress = told();
         progress.note(&format!("reading {}", shown(directory)), Duration::ZERO);

@@ -102,6 +102,43 @@ pub fn conclude(directory: &Path, streams: Streams, progress: &mut dyn Tell, beg
     Ok(Concluded { document, failed: done.failed })
 }
 
+/// `thaw.heap-check/1`: which blocks processes that run could still reach at a moment.
+#[derive(Debug, Serialize)]
+pub struct CheckDocument {
+    /// Name and version of this document.
+    pub schema: &'static str,
+    /// The directory.
+    pub file: PathBuf,
+    /// What the processes that were looked at had live, as if they had ended.
+    pub report: Report,
+}
+
+/// Lets processes of a recording that is being made be looked at; none given: all that run.
+///
+/// # Errors
+/// Nobody records, none of them runs, the recording cannot be read.
+pub fn check(directory: &Path, pids: &[u32], progress: &mut dyn Tell, began: Instant) -> Result<CheckDocument> {
+    let reader = Reader::open(directory)?;
+    progress.note("looking for leaks", began.elapsed());
+    let mut looked = Vec::new();
+    for process in reader.processes().iter().filter(|process| pids.is_empty() || pids.contains(&process.pid)) {
+        if heaprec::leaks::now::look(directory, process)? {
+            looked.push(process.pid);
+        }
+    }
+    if let Some(pid) = pids.iter().find(|pid| !looked.contains(pid)) {
+        return Err(Error::on(Exit::Usage, format!("no process {pid} runs that is recorded"), directory));
+    }
+    if looked.is_empty() {
+        return Err(Error::on(Exit::Usage, "no recorded process runs any more", directory)
+            .hint("thaw heap run --leak-check looks when processes exit"));
+    }
+    let done = conclude::conclude(&reader, Streams::Stay, &mut |_| progress.note("naming functions", began.elapsed()))?;
+    let mut report = done.report;
+    report.processes.retain(|process| looked.contains(&process.pid) && process.leak_check.is_some());
+    Ok(CheckDocument { schema: "thaw.heap-check/1", file: directory.to_owned(), report })
+}
+
 /// Rewrites a recording compactly; `told` hears how many events are done.
 ///
 /// # Errors

@@ -6,7 +6,7 @@ use heap::modes::{Measure, Window};
 use heap::named::Filter;
 use heap::whole::{self, Whole};
 use heapfile::reader::Reader;
-use model::{Result, shown};
+use model::{Error, Exit, Result, shown};
 use std::path::Path;
 use view::{HeapOf, Part};
 
@@ -40,6 +40,10 @@ impl Read {
 /// # Errors
 /// No recording, or one that cannot be read.
 pub fn page(directory: &Path, before: Option<&Path>, look: &Look, told: &Telling<'_>) -> Result<String> {
+    if matches!(look.measure, Measure::Reached(_)) {
+        return Err(Error::new(Exit::Usage, "a page does not tell leaks apart", "--mode")
+            .hint("--mode leaks shows all of them; without --html they are told apart"));
+    }
     let mut read = vec![Read::of(directory, look, told)?];
     if let Some(before) = before {
         read.push(Read::of(before, look, told)?);

@@ -6,7 +6,7 @@ use heap::named::{Cut, Filter, Named, Wrappers};
 use heap::slop;
 use heapfile::event::{Process, Stopped};
 use heapfile::reader::Reader;
-use heaprec::record::{Keep, Phase};
+use heaprec::record::{Keep, LeakCheck, Phase};
 use model::{Bytes, Exit, Nanos};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -291,6 +291,7 @@ fn a_thaw_of_its_own() {
         frees: heaprec::record::FreeStacks::Without,
         sample: None,
         keep: Keep::Sums { ahead: Bytes(AHEAD) },
+        leaks: LeakCheck::Without,
         stdout: heaprec::record::Output::Stdout,
         agent: agent.into(),
         user: None,

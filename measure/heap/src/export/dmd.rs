@@ -20,7 +20,7 @@ use std::io::{self, Write};
 pub fn write(export: &Export, out: &mut dyn Write) -> io::Result<()> {
     let mode = match export.measure {
         Measure::Made | Measure::Temporary => "cumulative",
-        Measure::End | Measure::Peak => "live",
+        Measure::End | Measure::Peak | Measure::Reached(_) => "live",
     };
     let recorded = export.named.heaps.iter().flat_map(|heap| &heap.sites).any(|site| site.usable.is_some());
     let mut file = Dmd::begin(out, mode, if recorded { "recorded" } else { "modelled" })?;

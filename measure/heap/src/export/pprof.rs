@@ -49,7 +49,7 @@ pub fn write(export: &Export, (main, _): (&Process, &Heap), out: &mut dyn Write)
         period: None,
         default: match export.measure {
             Measure::Made | Measure::Temporary => "alloc_space",
-            Measure::End | Measure::Peak => "inuse_space",
+            Measure::End | Measure::Peak | Measure::Reached(_) => "inuse_space",
         },
     };
     profile.finish(&about)?.finish()?;

@@ -18,8 +18,9 @@ use std::io::{self, IoSlice, Write};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 /// Most streams of one process number; guests have the same limit.
@@ -54,7 +55,8 @@ impl Desk {
         let open = || -> io::Result<Self> {
             let listener = listen(&path)?;
             let (stopped, stop) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
-            let mut clerk = Clerk { directory: made.path().to_owned(), asker, given: HashMap::new() };
+            let mut clerk =
+                Clerk { directory: made.path().to_owned(), asker, looking: Arc::default(), given: HashMap::new() };
             let thread =
                 std::thread::Builder::new().name("desk".into()).spawn(move || clerk.serve(&listener, &stopped));
             Ok(Self { path: path.clone(), stop: Some(stop), thread: Some(thread?) })
@@ -142,6 +144,8 @@ fn receive(desk: &OwnedFd) -> io::Result<Option<Request>> {
 struct Clerk {
     directory: PathBuf,
     asker: Asker,
+    /// One process is looked at at a time: the table of its blocks is in memory.
+    looking: Arc<Mutex<()>>,
     /// Streams by name, and the process that has each.
     given: HashMap<String, u32>,
 }
@@ -164,6 +168,16 @@ impl Clerk {
 
     fn answer(&mut self, Request { pid, uid, peer, bytes }: &Request) -> io::Result<()> {
         let (pid, uid) = (*pid, *uid);
+        #[cfg(target_arch = "x86_64")]
+        if let [heap_wire::desk::CHECK, a, b, c, d, e, f, g, h] = bytes.as_slice() {
+            let (own, number) = (u32::from_le_bytes([*a, *b, *c, *d]), u32::from_le_bytes([*e, *f, *g, *h]));
+            let is_ours = uid == rustix::process::geteuid().as_raw() || uid == 0;
+            return match self.writer(own, number).filter(|_| is_ours) {
+                _ if !is_ours => reply(peer, libc::EACCES, 0, None),
+                None => reply(peer, libc::ESRCH, 0, None),
+                Some(pid) => self.look(pid, own, number, peer.try_clone()?),
+            };
+        }
         if pid == 0 || !self.may_ask(pid, uid) {
             return reply(peer, libc::EACCES, 0, None);
         }
@@ -174,6 +188,10 @@ impl Clerk {
         // A process that calls itself by another's number would be counted as that one.
         if !is_called(pid, own) {
             return reply(peer, libc::EPERM, 0, None);
+        }
+        #[cfg(target_arch = "x86_64")]
+        if *kind == heap_wire::desk::LEAVES {
+            return self.look(pid, own, number, peer.try_clone()?);
         }
         let done = match *kind {
             heap_wire::desk::STREAM => self.make(pid, own),
@@ -218,6 +236,29 @@ impl Clerk {
             return Err(io::Error::from_raw_os_error(libc::EACCES));
         }
         os::file::open_unlinked(&self.directory.join(name), os::file::Access::Write)
+    }
+
+    /// The process that writes a stream, as thaw's namespace calls it: forked children may still have it mapped.
+    #[cfg(target_arch = "x86_64")]
+    fn writer(&self, own: u32, number: u32) -> Option<u32> {
+        let file = fs::metadata(self.directory.join(name(own, number))).ok()?.ino();
+        let maps = |pid: u32| os::process::maps(pid).unwrap_or_default();
+        let mut called = os::process::all().into_iter().filter(|pid| is_called(*pid, own));
+        called.find(|pid| maps(*pid).iter().any(|mapping| mapping.ino == file))
+    }
+
+    /// A process waits to be looked at, or another thaw: others are served meanwhile.
+    #[cfg(target_arch = "x86_64")]
+    fn look(&self, pid: u32, own: u32, number: u32, peer: OwnedFd) -> io::Result<()> {
+        let (stream, looking) = (self.directory.join(name(own, number)), Arc::clone(&self.looking));
+        let leaks = std::thread::Builder::new().name("leaks".into());
+        leaks.spawn(move || {
+            let _one = looking.lock().unwrap_or_else(PoisonError::into_inner);
+            crate::leaks::check(pid, &stream);
+            // It may have been killed meanwhile.
+            let _ = reply(&peer, 0, number, None);
+        })?;
+        Ok(())
     }
 
     fn note(&self, text: &[u8]) -> io::Result<()> {

@@ -4,7 +4,7 @@ use super::names;
 use crate::text::table::{Align, Table};
 use crate::text::{Page, errors, harmless, units};
 use heap::diff::Change;
-use heap::modes::{Figures, Held, Measure, Window};
+use heap::modes::{Figures, Held, Measure, Reach, Window};
 use heap::named::Row;
 use heap::tree::Node;
 use model::{Bytes, Nanos, Warning};
@@ -83,6 +83,10 @@ fn what(measure: Measure, window: Window) -> String {
         (Measure::End, Some(until)) => format!("Live after {}", units::nanos(until)),
         (Measure::End, None) => "Live at the end".into(),
         (Measure::Peak, _) => "Live at the peak".into(),
+        (Measure::Reached(Reach::Lost), _) => "Lost: nothing points to them".into(),
+        (Measure::Reached(Reach::Indirect), _) => "Only lost blocks point to them".into(),
+        (Measure::Reached(Reach::Possible), _) => "Possibly lost: something points into their middle".into(),
+        (Measure::Reached(Reach::Reachable), _) => "Still reachable when their process exited".into(),
         (Measure::Temporary, _) => "Freed by the next thing that their thread did".into(),
     };
     if window.since_ns.0 > 0 {
@@ -127,6 +131,10 @@ fn history(figures: &Figures) -> String {
         ("freed by another thread", figures.handed_over),
         ("at the peak", figures.peak),
         ("at the end", figures.end),
+        ("lost", figures.reached.lost),
+        ("only lost blocks point to", figures.reached.indirect),
+        ("possibly lost", figures.reached.possible),
+        ("still reachable", figures.reached.reachable),
     ] {
         if part.blocks > 0 {
             parts.push(format!("{what} {}", held(part)));

@@ -4,10 +4,12 @@ use crate::args::heap::{self as typed, DarkArgs, DiffArgs, ExportArgs, LookArgs,
 use crate::progress::Progress;
 use crate::{output, text};
 use ::heap::export::{self, Format};
-use ::heap::modes::{Measure, Window};
+use ::heap::modes::{Measure, Reach, Window};
 use ::heap::named::{Cut, Filter, Wrappers};
+use ::heap::suppressions::Suppressions;
 use ::heap::tree::Shape;
 use model::{Error, Exit, Nanos, Result, shown};
+use std::path::PathBuf;
 use work::heaps::dark;
 use work::heaps::look::{self, Listing, Look, Target};
 use work::heaps::page::page;
@@ -23,6 +25,10 @@ fn look(args: &LookArgs) -> Result<Look> {
         (Mode::Cumulative, _) => Measure::Made,
         (Mode::Temporary, _) => Measure::Temporary,
         (Mode::Leaks, _) | (Mode::Live, Some(Moment::End)) => Measure::End,
+        (Mode::Lost, _) => Measure::Reached(Reach::Lost),
+        (Mode::IndirectlyLost, _) => Measure::Reached(Reach::Indirect),
+        (Mode::PossiblyLost, _) => Measure::Reached(Reach::Possible),
+        (Mode::StillReachable, _) => Measure::Reached(Reach::Reachable),
         (Mode::Live, None | Some(Moment::Peak)) => Measure::Peak,
         (Mode::Live, Some(Moment::At(seconds))) => {
             if until.is_some() {
@@ -43,6 +49,7 @@ fn look(args: &LookArgs) -> Result<Look> {
         threads: args.thread.clone(),
         processes: args.process.clone(),
         min_bytes: args.min_bytes.0,
+        suppressions: Suppressions::read(args.suppressions.iter().map(PathBuf::as_path))?,
     };
     Ok(Look { measure, window, filter })
 }

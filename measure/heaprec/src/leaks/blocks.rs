@@ -1,0 +1,101 @@
+//! What a process has live, from its stream and, if it was forked, from those of the processes that it was forked from.
+
+use super::mark::Block;
+use heapfile::event::{Freer, Process, ThreadId, What};
+use heapfile::ledger::{Change, Inconsistency, Ledger};
+use heapfile::reader::{Events, Image};
+use model::Result;
+use std::collections::HashMap;
+use std::ops::Range;
+
+/// What a process has.
+#[derive(Debug, Default)]
+pub struct Live {
+    /// Live blocks and their sizes, by address; those that it inherited are among them.
+    blocks: HashMap<u64, u64>,
+    /// Blocks that `realloc` is about to replace, or copies at this moment.
+    replaced: Vec<Block>,
+    /// Mappings that it made itself: lengths by address.
+    mapped: HashMap<u64, u64>,
+}
+
+impl Live {
+    /// Reads it: events before this time of the time stamp counter.
+    ///
+    /// # Errors
+    /// A file of events cannot be read.
+    pub fn of(image: &Image, until: u64) -> Result<Self> {
+        let mut live = match &image.parent {
+            Some(parent) => match Image::of(parent)? {
+                Some(parent) => Self::of(&parent, image.process.start_ticks)?,
+                None => Self::default(),
+            },
+            None => Self::default(),
+        };
+        live.add(&image.process, until)?;
+        Ok(live)
+    }
+
+    fn add(&mut self, process: &Process, until: u64) -> Result<()> {
+        let mut events = Events::of(process)?;
+        let mut ledger = Ledger::new(process.origin);
+        let mut replacing: HashMap<ThreadId, Block> = HashMap::new();
+        while let Some(event) = events.next()? {
+            if event.ticks >= until {
+                break;
+            }
+            let change = ledger.enter(&event);
+            replacing.remove(&event.thread);
+            if let (Change::Went(ptr, block), What::Free { by: Freer::Realloc, .. }) = (change, event.what) {
+                replacing.insert(event.thread, Block { start: ptr.0, size: block.size });
+            }
+            match (change, event.what) {
+                // What was inherited goes.
+                (Change::Nothing | Change::Wrong(Inconsistency::FreeOfUnknown), What::Free { ptr, by })
+                    if by != Freer::Pool =>
+                {
+                    self.blocks.remove(&ptr.0);
+                }
+                (_, What::Map { at, size, flags }) if !flags.is_break() => {
+                    self.mapped.insert(at.0, size);
+                }
+                (_, What::Unmap { at, size }) => self.unmap(at.0..at.0.saturating_add(size)),
+                _ => {}
+            }
+        }
+        self.replaced = replacing.into_values().collect();
+        self.blocks.extend(ledger.live().map(|(ptr, block)| (ptr.0, block.size)));
+        Ok(())
+    }
+
+    /// A part of a mapping goes, or several.
+    fn unmap(&mut self, gone: Range<u64>) {
+        let met = |(at, size): (&u64, &u64)| *at < gone.end && at.saturating_add(*size) > gone.start;
+        let hit: Vec<(u64, u64)> =
+            self.mapped.iter().filter(|(at, size)| met((at, size))).map(|(at, size)| (*at, *size)).collect();
+        for (at, size) in hit {
+            self.mapped.remove(&at);
+            if at < gone.start {
+                self.mapped.insert(at, gone.start - at);
+            }
+            if at.saturating_add(size) > gone.end {
+                self.mapped.insert(gone.end, at.saturating_add(size) - gone.end);
+            }
+        }
+    }
+
+    /// The blocks, in the order of their addresses.
+    pub fn blocks(&self) -> Vec<Block> {
+        let live = self.blocks.iter().map(|(start, size)| Block { start: *start, size: *size });
+        let mut blocks: Vec<Block> = live.chain(self.replaced.iter().copied()).collect();
+        blocks.sort_unstable();
+        // The same place may be given out again meanwhile.
+        blocks.dedup_by_key(|block| block.start);
+        blocks
+    }
+
+    /// What it mapped itself.
+    pub fn mapped(&self) -> Vec<Range<u64>> {
+        self.mapped.iter().map(|(at, size)| *at..at.saturating_add(*size)).collect()
+    }
+}
