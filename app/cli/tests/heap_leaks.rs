@@ -98,6 +98,11 @@ fn one_kind_of_leak_is_listed_and_known_ones_are_left_out() {
     std::fs::write(scratch.path("other.supp"), "leak:lost_chain_of_another\nrace:main\n").unwrap();
     let sites = |file: &str| report(&["--mode", "lost", "--suppressions", file])["sites"].as_u64();
     assert_eq!((sites("known.supp"), sites("other.supp")), (Some(0), Some(1)));
+    let judged = |file: &str| {
+        let words = ["heap", "report", "leaks.heap", "--mode", "lost", "--fail-if-any", "--suppressions", file];
+        scratch.thaw(words).code()
+    };
+    assert_eq!((judged("known.supp"), judged("other.supp")), (Some(0), Some(1)));
     std::fs::write(scratch.path("bad.supp"), "leek:main\n").unwrap();
     let bad = scratch.thaw(["heap", "report", "leaks.heap", "--suppressions", "bad.supp"]).exits(5).err();
     assert!(bad.contains("line 1") && bad.contains("bad.supp"), "{bad}");

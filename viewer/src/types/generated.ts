@@ -423,7 +423,11 @@ handed_over: Held,
 /**
  * Sum over the blocks made: from making to freeing, or to the window's end.
  */
-lifetime_ns: Nanos, };
+lifetime_ns: Nanos, 
+/**
+ * Of those live at the end, what a leak check knew. Not in files of sums.
+ */
+reached?: Reached, };
 
 export type FileKind = "regular" | "metadata" | "memory" | "unnamed";
 
@@ -731,7 +735,7 @@ opened_often: Array<OpenReport>,
  */
 warnings: Array<Warning>, };
 
-export type Measure = "made" | "end" | "peak" | "temporary";
+export type Measure = "made" | "end" | "peak" | "temporary" | Reach;
 
 export type MemoryNode = { 
 /**
@@ -1117,6 +1121,26 @@ sites: Array<SiteSlop>,
  * Places that ask for a little more than a power of two, most waste first; as many as were asked for.
  */
 clownshoes: Array<Clownshoes>, };
+
+export type Reach = "lost" | "indirect" | "possible" | "reachable";
+
+export type Reached = { 
+/**
+ * [`Reach::Lost`].
+ */
+lost: Held, 
+/**
+ * [`Reach::Indirect`].
+ */
+indirect: Held, 
+/**
+ * [`Reach::Possible`].
+ */
+possible: Held, 
+/**
+ * [`Reach::Reachable`].
+ */
+reachable: Held, };
 
 export type Rejected = { 
 /**

@@ -176,6 +176,9 @@ pub struct ReportArgs {
     /// Nodes of a tree with less than this share of all bytes are left out
     #[arg(long, value_name = "PERCENT", default_value_t = 1.0, value_parser = percent)]
     pub threshold: f64,
+    /// Exit code 1 if there is a site: for CI, with --mode lost
+    #[arg(long, conflicts_with = "html")]
+    pub fail_if_any: bool,
     /// Write folded stacks, as flame graph tools read them
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub folded: Option<PathBuf>,
@@ -564,7 +567,7 @@ Examples:
   thaw heap report
   thaw heap report build.heap --mode live --at peak --tree down
   thaw heap report ff.heap --mode leaks --module libxul --top 30
-  thaw heap report tests.heap --mode lost --suppressions lsan.supp";
+  thaw heap report tests.heap --mode lost --suppressions lsan.supp --fail-if-any";
 
 const DARK_ABOUT: &str = "\
 Which blocks does no memory reporter of the program know, or more than one?

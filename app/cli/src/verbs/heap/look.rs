@@ -84,7 +84,7 @@ pub fn report(args: &ReportArgs, quiet: bool) -> Result<Exit> {
     } else {
         output::page(&text::heap::look::report(&document, text::width::of_terminal()))?;
     }
-    Ok(Exit::Done)
+    Ok(if args.fail_if_any && document.sites > 0 { Exit::No } else { Exit::Done })
 }
 
 /// `thaw heap diff`.
