@@ -60,6 +60,9 @@ fn leaks_are_told_apart_by_who_can_still_reach_them() {
         ("aligned", [NONE, NONE, NONE, ONE]),
         // The child gave up what it inherited, which is its parent's to leak: nothing of its own is left.
         ("fork", [NONE, NONE, NONE, NONE]),
+        ("_exit", [ONE, NONE, NONE, NONE]),
+        // The child has its parent's memory, and is not the one that leaves.
+        ("vfork", [NONE, NONE, NONE, ONE]),
     ] {
         let process = checked(&scratch, program, &[what]);
         assert_eq!(found(&process), expected, "{what}: {process}");
@@ -124,8 +127,9 @@ fn what_could_not_be_looked_at_is_unknown() {
     let scratch = Scratch::new();
     let Some(program) = program(&scratch) else { return };
     let program = program.to_str().unwrap();
-    let process = checked(&scratch, program, &["_exit"]);
-    assert!(process["leak_check"]["unknown"].as_str().unwrap().contains("_exit()"), "{process}");
+    let run = ["heap", "run", "--leak-check", "--json", "-o", "leaks.heap", "--", program, "killed"];
+    let process = &scratch.thaw(run).exits(4).json()["report"]["processes"][0];
+    assert!(process["leak_check"]["unknown"].as_str().unwrap().contains("a signal"), "{process}");
     let report = scratch.thaw(["heap", "report", "leaks.heap", "--mode", "lost", "--json"]).exits(0).json();
     assert!(report["warnings"].to_string().contains("is unknown"), "{report}");
     // Nobody looked at all.

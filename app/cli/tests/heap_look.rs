@@ -315,3 +315,42 @@ fn logalloc_lines_can_be_replayed() {
     assert_eq!((live.values().sum(), live.len() as u64), total(&report, "end"));
     assert_eq!(made, total(&report, "made").1);
 }
+
+/// What a runtime made has the names that it tells.
+#[test]
+fn functions_of_scripts_have_names_where_their_runtime_tells_them() {
+    if !guest() {
+        return;
+    }
+    if !Command::new("node").arg("--version").output().is_ok_and(|node| node.status.success()) {
+        return testing::skip("needs node");
+    }
+    let scratch = Scratch::new();
+    let script = "const keep = [];\nfunction makeBuffers(n) {\n  for (let i = 0; i < n; i++) \
+        keep.push(Buffer.allocUnsafeSlow(20011));\n}\nfunction outer() { makeBuffers(300); }\nouter();\n";
+    std::fs::write(scratch.path("script.js"), script).unwrap();
+    let run = |options: &[&str]| {
+        let words = ["heap", "run", "--force", "--json", "-o", "node.heap", "--", "node"];
+        let said = scratch.thaw(words.iter().chain(options).chain(&["script.js"])).exits(0);
+        let document = said.json();
+        for process in document["report"]["processes"].as_array().unwrap() {
+            let _ = std::fs::remove_file(format!("/tmp/perf-{}.map", process["pid"]));
+        }
+        document
+    };
+    run(&["--perf-basic-prof", "--interpreted-frames-native-stack"]);
+    let words = ["heap", "report", "node.heap", "--json", "--frames", "100", "--top", "1", "--function", "makeBuffers"];
+    let report = scratch.thaw(words).exits(0).json();
+    let made = &report["total"]["made"];
+    assert!(made["bytes"].as_u64().unwrap() >= 300 * 20011, "{made}");
+    let frames = report["rows"][0]["frames"].as_array().unwrap();
+    let line_of = |function: &str| {
+        let frame = frames.iter().find(|frame| frame["function"] == function).unwrap_or_else(|| panic!("{frames:#?}"));
+        assert!(frame["file"].as_str().unwrap().ends_with("script.js"), "{frame}");
+        frame["line"].as_u64().unwrap()
+    };
+    assert_eq!((line_of("makeBuffers"), line_of("outer")), (2, 5));
+    // It is said how they are had.
+    let document = run(&[]);
+    assert!(document["report"]["warnings"].to_string().contains("--perf-basic-prof"), "{document:#}");
+}

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read;
 use std::os::fd::OwnedFd;
+use std::time::SystemTime;
 
 /// More than the largest programs write; what is behind it is not read.
 const MOST_BYTES: u64 = 256 << 20;
@@ -101,6 +102,8 @@ pub struct PerfMapPlace {
     number: u32,
     /// Its user.
     uid: u32,
+    /// What was written before is of an earlier process of this number.
+    since: Option<SystemTime>,
 }
 
 impl PerfMapPlace {
@@ -122,7 +125,19 @@ impl PerfMapPlace {
         let number = words("NSpid:").and_then(|all| all.last()?.parse().ok());
         let uid = words("Uid:").and_then(|mut all| all.nth(1)?.parse().ok());
         let (Some(number), Some(uid)) = (number, uid) else { return Err(failed(&"its status lacks a line")) };
-        Ok(Self { root, number, uid })
+        Ok(Self { root, number, uid, since: None })
+    }
+
+    /// Of a process of thaw's own root directory that has ended, by its number and user; its file was written after
+    /// this moment.
+    ///
+    /// # Errors
+    /// A sentence: there is no root directory.
+    pub fn of_ended(number: u32, uid: u32, since: SystemTime) -> Result<Self, String> {
+        let directory = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let root =
+            openat(CWD, "/", directory, Mode::empty()).map_err(|error| format!("/ cannot be opened: {error}"))?;
+        Ok(Self { root, number, uid, since: Some(since) })
     }
 
     /// Reads the file; `None`: the process wrote none.
@@ -148,7 +163,12 @@ impl PerfMapPlace {
             return Err(format!("/{name} is not read: it is of user {}, the process of {}", about.st_uid, self.uid));
         }
         let mut text = Vec::new();
-        let read = File::from(file).take(MOST_BYTES).read_to_end(&mut text);
+        let file = File::from(file);
+        let written = file.metadata().and_then(|about| about.modified());
+        if self.since.is_some_and(|since| written.is_ok_and(|written| written < since)) {
+            return Ok(None);
+        }
+        let read = file.take(MOST_BYTES).read_to_end(&mut text);
         read.map_err(|error| format!("/{name} cannot be read: {error}"))?;
         Ok(Some(PerfMap::parse(&text)))
     }
@@ -205,6 +225,9 @@ mod tests {
         assert!(place.read().unwrap().is_none(), "it wrote none");
         std::fs::write(&own.0, "10 10 made\n").unwrap();
         assert_eq!(place.read().unwrap().unwrap().name(0x11), Some("made"));
+        let now = std::fs::metadata(&own.0).unwrap().modified().unwrap();
+        let ended = |since| PerfMapPlace::of_ended(place.number, place.uid, since).unwrap().read().unwrap();
+        assert!(ended(now).is_some() && ended(now + std::time::Duration::from_secs(1)).is_none(), "of another one");
         let other = tempfile::NamedTempFile::new().unwrap();
         std::fs::remove_file(&own.0).unwrap();
         std::os::unix::fs::symlink(other.path(), &own.0).unwrap();

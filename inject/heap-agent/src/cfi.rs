@@ -89,6 +89,39 @@ pub unsafe fn rule(header: *const u8, pc: u64) -> Rule {
     }
 }
 
+/// The rule of a call whose function returns right after it, by the instructions that do: `add rsp`, `pop`, `ret`, or
+/// `leave`. What code without unwind information looks like that only calls another function, as Python's entries of
+/// functions do (`-X perf`). `None`: it does something else first.
+pub fn epilogue(code: &[u8]) -> Option<Rule> {
+    let (bytes, mut rest) = match code {
+        [0x48, 0x83, 0xc4, bytes, rest @ ..] => (i64::from(*bytes as i8), rest),
+        [0x48, 0x81, 0xc4, a, b, c, d, rest @ ..] => (i64::from(i32::from_le_bytes([*a, *b, *c, *d])), rest),
+        // The frame address is behind the two words at rbp.
+        [0xc9, 0xc3, ..] => return Some(Rule::new(Kind::Rbp, 16, -16)),
+        _ => (0, code),
+    };
+    if bytes < 0 {
+        return None;
+    }
+    // From rsp; where rbp comes from.
+    let (mut offset, mut saved) = (bytes, None);
+    loop {
+        rest = match rest {
+            [0xc3, ..] | [0xf3, 0xc3, ..] => break,
+            [0x5d, after @ ..] => {
+                saved = Some(offset);
+                after
+            }
+            // Not the stack pointer itself.
+            [0x58..=0x5b | 0x5e..=0x5f, after @ ..] | [0x41, 0x58..=0x5f, after @ ..] => after,
+            _ => return None,
+        };
+        offset += 8;
+    }
+    let frame = offset + 8;
+    Some(Rule::new(Kind::Rsp, frame, saved.map_or(0, |at| at - frame)))
+}
+
 /// Whether an entry of unwind information covers this address.
 ///
 /// # Safety
@@ -595,6 +628,19 @@ mod tests {
         assert_eq!(rule_at(USUAL, &code, 0x1005), Rule::new(Kind::Rsp, 8, 0));
         assert_eq!(rule_at(USUAL, &code, 0x1020), Rule::new(Kind::Rsp, 32, 0));
         assert_eq!(rule_at(USUAL, &[0x0b], 0x1002), Rule::FAIL, "nothing to restore");
+    }
+
+    #[test]
+    fn functions_that_return_right_after_a_call_tell_their_frame() {
+        let rule = |code: &[u8]| epilogue(code).map(|rule| (rule.kind(), rule.offset(), rule.saved() as i64));
+        let rsp = |offset, saved| Some((Kind::Rsp, offset, saved));
+        assert_eq!(rule(&[0x48, 0x83, 0xc4, 8, 0xc3]), rsp(16, 0), "add rsp, 8; ret");
+        assert_eq!(rule(&[0xc3]), rsp(8, 0));
+        assert_eq!(rule(&[0x48, 0x81, 0xc4, 0, 1, 0, 0, 0x5b, 0x5d, 0x41, 0x5c, 0xc3]), rsp(0x120, -0x18));
+        assert_eq!(rule(&[0xc9, 0xc3]), Some((Kind::Rbp, 16, -16)), "leave; ret");
+        for other in [&[0x48, 0x83, 0xc4, 8][..], &[0x48, 0x83, 0xc4, 0xf8, 0xc3], &[0x5c, 0xc3], &[0x90, 0xc3], &[]] {
+            assert_eq!(rule(other), None, "{other:x?}");
+        }
     }
 
     #[test]

@@ -92,38 +92,32 @@ fn dial(directory: &[u8]) -> sys::Result<Fd> {
 /// # Errors
 /// There is none, or what thaw says.
 pub fn ask(directory: &[u8], kind: u8, number: u32, text: &[u8]) -> sys::Result<Answer> {
-    let ours = request(directory, kind, number, text)?;
-    let answer = answer(ours);
+    let line = kept().map_or_else(|| keep(directory), Ok)?;
+    let (ours, theirs) = sys::socket_pair(SECONDS)?;
+    let sent = sys::send(line, request(kind, number, text).bytes(), Some(theirs));
+    // Thaw has it. If it goes away before it answers, so does the last one who could.
+    sys::close(theirs);
+    let answer = sent.and_then(|_| answer(ours));
     sys::close(ours);
     answer
 }
 
-/// The same, however long thaw takes, as long as it is there.
-pub fn wait_for(directory: &[u8], kind: u8, number: u32) -> sys::Result<()> {
-    let ours = request(directory, kind, number, &[])?;
-    let done = loop {
-        match answer(ours) {
-            Err(sys::EAGAIN) if !is_deserted() => {}
-            answer => break answer.map(|_| ()),
-        }
-    };
-    sys::close(ours);
-    done
+/// Tells something that is answered elsewhere.
+///
+/// # Errors
+/// There is no desk.
+pub fn tell(directory: &[u8], kind: u8, number: u32) -> sys::Result<()> {
+    let line = kept().map_or_else(|| keep(directory), Ok)?;
+    sys::send(line, request(kind, number, &[]).bytes(), None).map(|_| ())
 }
 
-/// Sends a request; where its answer comes.
-fn request(directory: &[u8], kind: u8, number: u32, text: &[u8]) -> sys::Result<Fd> {
-    let line = kept().map_or_else(|| keep(directory), Ok)?;
-    let (ours, theirs) = sys::socket_pair(SECONDS)?;
-    let mut request = Text::<LONGEST>::new();
+fn request(kind: u8, number: u32, text: &[u8]) -> Text<LONGEST> {
+    let mut request = Text::new();
     request.push(&[kind]);
     request.push(&sys::pid().to_le_bytes());
     request.push(&number.to_le_bytes());
     request.push(text);
-    let sent = sys::send(line, request.bytes(), theirs);
-    // Thaw has it. If it goes away before it answers, so does the last one who could.
-    sys::close(theirs);
-    sent.map(|_| ours).inspect_err(|_| sys::close(ours))
+    request
 }
 
 fn answer(socket: Fd) -> sys::Result<Answer> {

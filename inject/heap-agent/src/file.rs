@@ -190,6 +190,7 @@ fn make(from: u32, ticks: u64, name: &[u8], parent: Option<&FileHeader>) -> bool
         *place = *byte;
     }
     if let Some(parent) = parent {
+        fields.allocator = parent.allocator;
         // Another root directory has no /proc.
         if fields.exe[0] == 0 {
             fields.exe = parent.exe;
@@ -449,11 +450,27 @@ fn wait_for_reader(bytes: u64) -> Result<(), u32> {
 
 /// The process is about to exit. Thaw may look at its memory now; it goes on when thaw has done that, or is gone.
 pub fn leave() {
+    let header = HEADER.load(Acquire);
+    // A child of vfork has its parent's memory, which goes on.
+    // SAFETY: the mapped first page, which stays while events are recorded; this field is written once.
+    if header.is_null() || unsafe { (*header).pid } != sys::pid() {
+        return;
+    }
+    // SAFETY: an aligned field of the mapped first page, which thaw changes.
+    let looked = unsafe { AtomicU64::from_ptr(&raw mut (*header).looked) };
     // SAFETY: the paths do not change while events are recorded.
     let paths = unsafe { &*PATHS.0.get() };
     let directory = paths.directory.get(..paths.directory_length).unwrap_or(&[]);
-    // What keeps thaw from looking, thaw says.
-    let _ = desk::wait_for(directory, heap_wire::desk::LEAVES, paths.number);
+    if looked.load(Relaxed) != 0 || desk::tell(directory, heap_wire::desk::LEAVES, paths.number).is_err() {
+        return;
+    }
+    let mut pause = 0;
+    while looked.load(Acquire) == 0 && sys::pause(follow::PAUSE_NS).is_ok() {
+        pause += 1;
+        if pause % LOOK == 0 && desk::is_deserted() {
+            return;
+        }
+    }
 }
 
 /// A fresh piece of the file, mapped and zero. `None`: there is no more; the header says why.

@@ -104,6 +104,28 @@ extern "C" fn end() {
     }
 }
 
+/// The C library's, of programs that leave by it (`_Exit` is the same).
+///
+/// # Safety
+/// As the function of the C library.
+#[cfg(all(target_arch = "x86_64", not(test)))]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn _exit(status: core::ffi::c_int) -> ! {
+    end();
+    sys::exit(status)
+}
+
+/// See [`_exit`].
+///
+/// # Safety
+/// As the function of the C library.
+#[cfg(all(target_arch = "x86_64", not(test)))]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn _Exit(status: core::ffi::c_int) -> ! {
+    end();
+    sys::exit(status)
+}
+
 #[cfg(target_arch = "x86_64")]
 extern "C" fn start(_: usize, _: usize, environment: *const *const core::ffi::c_char) {
     let environment = state::set_environment(environment);
@@ -131,7 +153,7 @@ fn take_over() {
 #[panic_handler]
 fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: exit_group takes a number and does not return.
-    let _ = unsafe { sys::call(231, [70, 0, 0, 0, 0, 0]) };
+    sys::exit(70);
+    #[cfg(not(target_arch = "x86_64"))]
     loop {}
 }

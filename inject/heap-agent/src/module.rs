@@ -147,7 +147,7 @@ pub fn learn(writer: &mut Writer, pc: u64) -> Option<Known> {
             // The dynamic linker's first instructions have no unwind information, and no caller.
             if rule == Rule::GUESS && object.start == loader().0 { Rule::END } else { rule }
         }
-        None => Rule::GUESS,
+        None => made_code(pc),
     };
     let known = Known { id: cache::new_id()?, rule };
     let mut payload = [0u8; 12];
@@ -158,6 +158,18 @@ pub fn learn(writer: &mut Writer, pc: u64) -> Option<Known> {
     }
     cache::put(pc, known);
     Some(known)
+}
+
+/// The rule of code that no object has: made at run time, or no code at all.
+fn made_code(pc: u64) -> Rule {
+    const PAGE: u64 = 4096;
+    let left = (PAGE - pc % PAGE).min(16) as usize;
+    if pc < PAGE || !sys::is_there(pc) {
+        return Rule::GUESS;
+    }
+    // SAFETY: the rest of a page that is there, eight bytes of it at least or up to its end.
+    let code = unsafe { core::slice::from_raw_parts(pc as *const u8, left) };
+    cfi::epilogue(code).unwrap_or(Rule::GUESS)
 }
 
 /// Whether the frame pointer that led from code without unwind information to this return address was not its own: the

@@ -276,6 +276,8 @@ pub struct FileHeader {
     pub reserved: u32,
     /// Where in the process's memory its [`own::Own`] is; 0: it has none.
     pub own: u64,
+    /// thaw: 1 when it has looked for leaks in a process that is about to exit ([`desk::LEAVES`]).
+    pub looked: u64,
 }
 
 const _: () = assert!(size_of::<FileHeader>() <= PAGE);
@@ -328,7 +330,8 @@ pub mod desk {
     pub const TABLE: u8 = 4;
     /// Nothing is wanted, and nothing answered: that it can be sent says that thaw is there.
     pub const NOTHING: u8 = 5;
-    /// The process is about to exit: thaw may look for leaks in its memory, and answers when it has.
+    /// The process is about to exit: thaw may look for leaks in its memory. No socket is beside it, because a sandbox
+    /// may allow no new one: the answer is [`super::FileHeader::looked`].
     pub const LEAVES: u8 = 6;
     /// Another thaw of the same user wants this process to be looked at now: its number in its own namespace. The
     /// answer comes when it was.

@@ -27,7 +27,9 @@ impl Checked {
         Ok(match Check::read(&process.file)? {
             None if !reader.recording().leak_check => Self::Not,
             None if !reader.recording().finished => Self::Unknown("it has not ended".into()),
-            None => Self::Unknown("it did not end by exit(), but by exec, _exit() or a signal".into()),
+            None => Self::Unknown(
+                "it did not end by exit() or _exit(), but by exec, a signal or a system call of its own".into(),
+            ),
             Some(Check { unknown: Some(why), .. }) => Self::Unknown(why),
             Some(check) => Self::Known(check),
         })

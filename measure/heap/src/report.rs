@@ -2,8 +2,8 @@
 //! recording.
 
 use crate::reached::Checked;
-use crate::symbols::Memory;
-use heapfile::event::{self, Origin, Process, Stopped};
+use crate::symbols::{self, Memory};
+use heapfile::event::{self, Origin, Process, ProcessId, Stopped};
 use heapfile::figures::{Held, Reached, Totals};
 use heapfile::module::Module;
 use heapfile::reader::{Events, Reader};
@@ -145,9 +145,15 @@ impl Report {
         for ((path, _), found) in memory {
             objects.entry(shown(path)).or_default().push(found);
         }
-        let leaks = self.processes.iter_mut().flat_map(|process| &mut process.leaks);
-        for frame in leaks.flat_map(|leak| &mut leak.stack) {
-            let builds = frame.module.as_ref().and_then(|module| objects.get(module));
+        let processes = self.processes.iter_mut().enumerate();
+        let leaks = processes.flat_map(|(id, process)| process.leaks.iter_mut().map(move |leak| (id, leak)));
+        for (id, frame) in leaks.flat_map(|(id, leak)| leak.stack.iter_mut().map(move |frame| (id, frame))) {
+            // A gap has its name.
+            if !frame.functions.is_empty() {
+                continue;
+            }
+            let made = || shown(&symbols::made_by(ProcessId(id)));
+            let builds = objects.get(&frame.module.clone().unwrap_or_else(made));
             // Which of several builds it was is not known any more: none of them then.
             let Some([found]) = builds.map(Vec::as_slice) else { continue };
             // The call is before the return address.

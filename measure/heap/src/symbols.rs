@@ -5,6 +5,7 @@
 
 mod memory;
 
+pub(crate) use memory::made_by;
 pub use memory::{Memory, Remembered, Wanted, recall, remember};
 
 use crate::modes::Heap;
@@ -196,11 +197,17 @@ impl Names {
         let mut asked: BTreeMap<Build, BTreeMap<u64, Vec<(ProcessId, Address)>>> = BTreeMap::new();
         for (process, modules, address) in addresses {
             let module = address.module.and_then(|ModuleId(module)| modules.get(module as usize));
-            let object = module.map_or_else(Default::default, |it| (it.path.clone(), it.build_id.clone()));
+            let object = match module {
+                Some(module) => (module.path.clone(), module.build_id.clone()),
+                None if address.is_gap() => Default::default(),
+                None => (memory::made_by(process), Vec::new()),
+            };
             asked.entry(object).or_default().entry(inside(address, module)).or_default().push((process, address));
         }
         for ((path, build_id), wanted) in asked {
             let addresses: Vec<u64> = wanted.keys().copied().collect();
+            // Code that a process made is in no file.
+            let is_made = wanted.values().flatten().all(|(_, address)| address.module.is_none());
             let remembered = || memory.get(&(path.clone(), build_id.clone())).cloned();
             // Without a build-id nobody can tell whether the file is still the same.
             let known = if build_id.is_empty() { remembered() } else { None };
@@ -221,7 +228,8 @@ impl Names {
                 note(format!("names of {} have no lines and no inlined functions: {why}", shown(&path)));
             }
             for (inside, askers) in wanted {
-                let frames = names.intern(&path, inside, found.get(&inside));
+                let file = if is_made { Path::new("") } else { &path };
+                let frames = names.intern(file, inside, found.get(&inside));
                 for asker in askers {
                     names.by_address.insert(asker, frames.clone());
                 }

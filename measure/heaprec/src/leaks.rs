@@ -36,8 +36,11 @@ const PAGE: u64 = 4096;
 /// Looks at a process by its number in thaw's namespace, and writes what was found, or why nothing was, beside its
 /// stream. What cannot be written is lost: nobody waits for this but the process.
 pub(crate) fn check(pid: u32, stream: &Path) {
-    let check = ptrace::apart(|| look(pid, stream)).unwrap_or_else(Check::unknown);
-    let _ = check.write(stream);
+    let check = ptrace::apart(|| look(pid, stream));
+    // What an earlier look found stays where this one found nothing.
+    if check.is_ok() || !Check::is_there(stream) {
+        let _ = check.unwrap_or_else(Check::unknown).write(stream);
+    }
 }
 
 fn look(pid: u32, stream: &Path) -> Result<Check, String> {

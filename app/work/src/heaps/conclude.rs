@@ -65,12 +65,13 @@ pub fn conclude(reader: &Reader, streams: Streams, progress: &mut dyn FnMut(Phas
             Some(both) => both,
             None => Summary::read(reader, process)?,
         };
-        wanted.add(&events, summary.leaking());
+        wanted.add(process, recording, &events, summary.leaking());
         processes.push(report::end(summary, process, &events, reader)?);
     }
     progress(Phase::Naming);
     let mut report = report::of_processes(reader, processes);
     let remembered = symbols::remember(reader.directory(), wanted)?;
+    report.warnings.extend(remembered.warnings);
     report.name(&remembered.memory);
     Ok(Conclusion { report, finished, looked_up: remembered.looked_up, failed })
 }

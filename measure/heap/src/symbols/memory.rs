@@ -1,15 +1,19 @@
 //! Names that were looked up right after a recording, beside its streams: those that its summary says, and those of
 //! files that are another build soon.
 
-use ::symbols::{Found, Looked};
+use ::symbols::{Found, PerfMapPlace};
+use heapfile::event::{Process, ProcessId};
 use heapfile::module::Module;
 use heapfile::reader::Events;
+use heapfile::recording::Recording;
 use heapfile::stack::{Address, StackId};
-use model::{Error, Exit, Result};
+use model::{Error, Exit, Result, Warning, WarningKind};
 use os::replace::{Existing, Rights};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 const FILE: &str = "names.json";
 const SCHEMA: &str = "thaw.heap-names/1";
@@ -35,14 +39,43 @@ type FrameNumbers = (Option<u32>, Option<u32>, Option<u32>);
 /// What is remembered, by path and build-id.
 pub type Memory = HashMap<(PathBuf, Vec<u8>), HashMap<u64, Vec<Found>>>;
 
-/// Addresses to be looked up, by object.
+/// Addresses to be looked up.
 #[derive(Debug, Default)]
-pub struct Wanted(BTreeMap<(PathBuf, Vec<u8>), BTreeSet<u64>>);
+pub struct Wanted {
+    /// By object.
+    objects: BTreeMap<(PathBuf, Vec<u8>), BTreeSet<u64>>,
+    /// Of code that processes made themselves.
+    made: Vec<Made>,
+}
+
+/// Code that a process made at run time.
+#[derive(Debug)]
+struct Made {
+    process: ProcessId,
+    /// The process's number and program.
+    pid: u32,
+    exe: PathBuf,
+    place: PerfMapPlace,
+    addresses: BTreeSet<u64>,
+}
+
+/// By what name the code that a process made is remembered: no path of a file.
+pub(crate) fn made_by(process: ProcessId) -> PathBuf {
+    format!("made by process {}", process.0).into()
+}
 
 impl Wanted {
     /// What a process has, after its last event: the stacks that will be `said` now, and all addresses of files that
     /// cannot be asked later. Nobody may ever ask for the others.
-    pub fn add(&mut self, events: &Events, said: impl IntoIterator<Item = StackId>) {
+    ///
+    /// Names of code that it made are in its `/tmp/perf-PID.map`, if it wrote one since the recording began.
+    pub fn add(
+        &mut self,
+        process: &Process,
+        recording: &Recording,
+        events: &Events,
+        said: impl IntoIterator<Item = StackId>,
+    ) {
         let (stacks, modules) = (events.stacks(), events.modules());
         let soon_gone: Vec<bool> = modules.iter().map(is_soon_gone).collect();
         let is_soon_gone =
@@ -53,7 +86,18 @@ impl Wanted {
                 continue;
             };
             let object = (module.path.clone(), module.build_id.clone());
-            self.0.entry(object).or_default().insert(super::inside(address, Some(module)));
+            self.objects.entry(object).or_default().insert(super::inside(address, Some(module)));
+        }
+        let since = SystemTime::UNIX_EPOCH + Duration::from_nanos(recording.created_unix_ns);
+        // The stream may be rewritten by now; it is of its directory's user.
+        let user = process.file.parent().and_then(|directory| std::fs::metadata(directory).ok());
+        let user = user.map(|about| about.uid());
+        let place = user.and_then(|user| PerfMapPlace::of_ended(process.pid, user, since).ok());
+        let made = stacks.addresses().filter(|address| address.module.is_none() && !address.is_gap());
+        let addresses: BTreeSet<u64> = made.map(|address| super::inside(address, None)).collect();
+        if let Some(place) = place.filter(|_| !addresses.is_empty()) {
+            let (pid, exe) = (process.pid, process.exe.clone());
+            self.made.push(Made { process: process.id, pid, exe, place, addresses });
         }
     }
 }
@@ -73,20 +117,47 @@ pub struct Remembered {
     pub memory: Memory,
     /// How many addresses were looked up.
     pub looked_up: usize,
+    /// Runtimes whose code has no names, though they could tell them.
+    pub warnings: Vec<Warning>,
 }
 
 /// Looks addresses up and writes what was found beside the recording; returns it too.
 ///
 /// # Errors
 /// The file cannot be written. Objects that cannot be read are left out.
-pub fn remember(directory: &Path, Wanted(wanted): Wanted) -> Result<Remembered> {
+pub fn remember(directory: &Path, wanted: Wanted) -> Result<Remembered> {
     let (mut texts, mut objects) = (Texts::default(), Vec::new());
     let mut remembered = Remembered::default();
-    for ((path, build_id), addresses) in wanted {
+    let of_objects = wanted.objects.into_iter().filter_map(|((path, build_id), addresses)| {
         let addresses: Vec<u64> = addresses.into_iter().collect();
-        let (Some(name), true) = (path.to_str(), path.is_absolute()) else { continue };
+        if path.to_str().is_none() || !path.is_absolute() {
+            return None;
+        }
+        let looked = super::look_up(&path, &build_id, &addresses);
+        Some((path, build_id, addresses, looked.ok().map(|looked| looked.found)))
+    });
+    let mut warnings = Vec::new();
+    let of_made = wanted.made.into_iter().map(|made| {
+        let read = made.place.read();
+        if let Err(why) = &read {
+            warnings.push(Warning::new(WarningKind::Note, format!("code that process {} made: {why}", made.pid)));
+        } else if let (Ok(None), Some(how)) = (&read, names_of_runtime(&made.exe)) {
+            let text = format!(
+                "process {} ({}): {} addresses of code that it made have no names",
+                made.pid,
+                model::shown(&made.exe),
+                made.addresses.len()
+            );
+            warnings.push(Warning::new(WarningKind::Note, text).hint(format!("it tells them: {how}")));
+        }
+        let map = read.ok().flatten().unwrap_or_default();
+        let named = made.addresses.iter().filter_map(|at| Some((*at, vec![of_runtime(map.name(*at)?)])));
+        let found = Some(named.collect()).filter(|found: &HashMap<_, _>| !found.is_empty());
+        (made_by(made.process), Vec::new(), made.addresses.into_iter().collect(), found)
+    });
+    for (path, build_id, addresses, found) in of_objects.chain(of_made) {
         remembered.looked_up += addresses.len();
-        let Ok(Looked { found, .. }) = super::look_up(&path, &build_id, &addresses) else { continue };
+        let (Some(found), Some(name)) = (found, path.to_str()) else { continue };
         let mut named = |found: &Found| {
             let mut number = |text: &Option<String>| text.as_ref().map(|text| texts.number(text));
             (number(&found.function), number(&found.file), found.line)
@@ -98,11 +169,47 @@ pub fn remember(directory: &Path, Wanted(wanted): Wanted) -> Result<Remembered> 
         objects.push(NamedObject { path: name.to_owned(), build_id: build_id.clone(), frames: frames.collect() });
         remembered.memory.insert((path, build_id), found);
     }
+    remembered.warnings = warnings;
     let document = Document { schema: SCHEMA.into(), texts: texts.texts, objects };
     os::replace::write_by(&directory.join(FILE), Rights::Private, Existing::Replace, |out| {
         serde_json::to_writer(out, &document).map_err(Into::into)
     })?;
     Ok(remembered)
+}
+
+/// What a runtime calls a function. Python tells its file too, `py::name:file`; V8 how it was compiled, file, line and
+/// column, `JS:*name file:1:2` (`LazyCompile:` and others before version 10).
+fn of_runtime(name: &str) -> Found {
+    let found = |function: &str, file: Option<&str>, line| Found {
+        function: Some(if function.is_empty() { "(anonymous)" } else { function }.to_owned()),
+        file: file.map(str::to_owned),
+        line,
+    };
+    if let Some((function, file)) = name.strip_prefix("py::").and_then(|rest| rest.split_once(':')) {
+        return found(function, Some(file), None);
+    }
+    const KINDS: [&str; 5] = ["JS:", "LazyCompile:", "Function:", "Script:", "Eval:"];
+    let script = KINDS.iter().find_map(|kind| name.strip_prefix(kind)?.strip_prefix(['*', '~', '^', '+']));
+    let Some((function, place)) = script.and_then(|script| script.rsplit_once(' ')) else {
+        return found(name, None, None);
+    };
+    let line = place.rsplit_once(':').and_then(|(rest, _column)| rest.rsplit_once(':'));
+    match line.map(|(file, line)| (file, line.parse())) {
+        Some((file, Ok(line))) => found(function, Some(file), Some(line)),
+        _ => found(function, Some(place), None),
+    }
+}
+
+/// How a runtime is told to name the code that it makes.
+fn names_of_runtime(exe: &Path) -> Option<&'static str> {
+    let name = exe.file_name()?.to_str()?;
+    match name {
+        "node" => Some("node --perf-basic-prof --interpreted-frames-native-stack"),
+        "java" => {
+            Some("java -XX:+UnlockDiagnosticVMOptions -XX:+DumpPerfMapAtExit -XX:+PreserveFramePointer (17 or newer)")
+        }
+        _ => None,
+    }
 }
 
 #[derive(Default)]
@@ -145,4 +252,28 @@ pub fn recall(directory: &Path) -> Result<Memory> {
         ((PathBuf::from(&object.path), object.build_id.clone()), frames.collect())
     });
     Ok(objects.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_runtimes_are_taken_apart() {
+        let told = |name: &str| {
+            let Found { function, file, line } = of_runtime(name);
+            (function.unwrap(), file.unwrap_or_default(), line)
+        };
+        for (name, function, file, line) in [
+            ("py::outer:/app/p.py", "outer", "/app/p.py", None),
+            ("JS:*make buffers /app/n.js:12:36", "make buffers", "/app/n.js", Some(12)),
+            ("JS:~ node:internal/main:1:1", "(anonymous)", "node:internal/main", Some(1)),
+            ("LazyCompile:~load file", "load", "file", None),
+            ("void J.alloc(int)", "void J.alloc(int)", "", None),
+            ("Interpreter", "Interpreter", "", None),
+            ("", "(anonymous)", "", None),
+        ] {
+            assert_eq!(told(name), (function.to_owned(), file.to_owned(), line), "{name}");
+        }
+    }
 }

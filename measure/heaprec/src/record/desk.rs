@@ -18,7 +18,7 @@ use std::io::{self, IoSlice, Write};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -93,8 +93,8 @@ struct Request {
     /// The process that sent it, and its user, as thaw's namespaces call them; 0: it has no number there.
     pid: u32,
     uid: u32,
-    /// Where the answer goes.
-    peer: OwnedFd,
+    /// Where the answer goes; `None`: nowhere.
+    peer: Option<OwnedFd>,
     bytes: Vec<u8>,
 }
 
@@ -102,7 +102,7 @@ struct Request {
 #[repr(C, align(8))]
 struct Ancillary([u8; 64]);
 
-/// Takes one datagram. `None`: it is cut, or says not who sent it or where an answer goes.
+/// Takes one datagram. `None`: it is cut, or says not who sent it.
 fn receive(desk: &OwnedFd) -> io::Result<Option<Request>> {
     let (mut bytes, mut beside) = (vec![0; LONGEST], Ancillary([0; 64]));
     let mut part = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
@@ -136,8 +136,8 @@ fn receive(desk: &OwnedFd) -> io::Result<Option<Request>> {
         }
     }
     let is_whole = message.msg_flags & libc::MSG_TRUNC == 0;
-    let (Some(who), Some(peer), true) = (who, files.pop(), is_whole) else { return Ok(None) };
-    Ok(Some(Request { pid: u32::try_from(who.pid).unwrap_or(0), uid: who.uid, peer, bytes }))
+    let (Some(who), true) = (who, is_whole) else { return Ok(None) };
+    Ok(Some(Request { pid: u32::try_from(who.pid).unwrap_or(0), uid: who.uid, peer: files.pop(), bytes }))
 }
 
 /// What the desk's thread knows.
@@ -168,6 +168,9 @@ impl Clerk {
 
     fn answer(&mut self, Request { pid, uid, peer, bytes }: &Request) -> io::Result<()> {
         let (pid, uid) = (*pid, *uid);
+        let Some(peer) = peer else {
+            return if self.may_ask(pid, uid) { self.hear(pid, bytes) } else { Ok(()) };
+        };
         #[cfg(target_arch = "x86_64")]
         if let [heap_wire::desk::CHECK, a, b, c, d, e, f, g, h] = bytes.as_slice() {
             let (own, number) = (u32::from_le_bytes([*a, *b, *c, *d]), u32::from_le_bytes([*e, *f, *g, *h]));
@@ -175,7 +178,7 @@ impl Clerk {
             return match self.writer(own, number).filter(|_| is_ours) {
                 _ if !is_ours => reply(peer, libc::EACCES, 0, None),
                 None => reply(peer, libc::ESRCH, 0, None),
-                Some(pid) => self.look(pid, own, number, peer.try_clone()?),
+                Some(pid) => self.look(pid, &name(own, number), Some(peer.try_clone()?)),
             };
         }
         if pid == 0 || !self.may_ask(pid, uid) {
@@ -189,10 +192,6 @@ impl Clerk {
         if !is_called(pid, own) {
             return reply(peer, libc::EPERM, 0, None);
         }
-        #[cfg(target_arch = "x86_64")]
-        if *kind == heap_wire::desk::LEAVES {
-            return self.look(pid, own, number, peer.try_clone()?);
-        }
         let done = match *kind {
             heap_wire::desk::STREAM => self.make(pid, own),
             heap_wire::desk::AGAIN => self.give_again(pid, own, number).map(|file| (number, Some(file))),
@@ -204,6 +203,18 @@ impl Clerk {
             Ok((number, file)) => reply(peer, 0, number, file.as_ref().map(AsFd::as_fd)),
             Err(cause) => reply(peer, cause.raw_os_error().unwrap_or(libc::EIO), 0, None),
         }
+    }
+
+    /// What wants no answer here.
+    fn hear(&self, pid: u32, bytes: &[u8]) -> io::Result<()> {
+        #[cfg(target_arch = "x86_64")]
+        if let [heap_wire::desk::LEAVES, a, b, c, d, e, f, g, h] = bytes {
+            let (own, number) = (u32::from_le_bytes([*a, *b, *c, *d]), u32::from_le_bytes([*e, *f, *g, *h]));
+            if is_called(pid, own) {
+                self.look(pid, &name(own, number), None)?;
+            }
+        }
+        Ok(())
     }
 
     fn may_ask(&self, pid: u32, uid: u32) -> bool {
@@ -247,16 +258,22 @@ impl Clerk {
         called.find(|pid| maps(*pid).iter().any(|mapping| mapping.ino == file))
     }
 
-    /// A process waits to be looked at, or another thaw: others are served meanwhile.
+    /// Looks at a process, which waits for it, or another thaw does (`peer`): others are served meanwhile.
     #[cfg(target_arch = "x86_64")]
-    fn look(&self, pid: u32, own: u32, number: u32, peer: OwnedFd) -> io::Result<()> {
-        let (stream, looking) = (self.directory.join(name(own, number)), Arc::clone(&self.looking));
+    fn look(&self, pid: u32, name: &str, peer: Option<OwnedFd>) -> io::Result<()> {
+        let (stream, looking) = (self.directory.join(name), Arc::clone(&self.looking));
         let leaks = std::thread::Builder::new().name("leaks".into());
         leaks.spawn(move || {
             let _one = looking.lock().unwrap_or_else(PoisonError::into_inner);
             crate::leaks::check(pid, &stream);
-            // It may have been killed meanwhile.
-            let _ = reply(&peer, 0, number, None);
+            // Who waits may have been killed meanwhile.
+            let _ = match peer {
+                Some(peer) => reply(&peer, 0, 0, None),
+                None => os::file::open_unlinked(&stream, os::file::Access::Write).and_then(|file| {
+                    let place = std::mem::offset_of!(heap_wire::FileHeader, looked) as u64;
+                    file.write_all_at(&1u64.to_le_bytes(), place)
+                }),
+            };
         })?;
         Ok(())
     }
