@@ -12,7 +12,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use testing::steps::{Next, stand_still, steps};
-use work::heaps::conclude::{Streams, conclude};
+use work::heaps::conclude::{Early, Streams, conclude};
 
 const HEAD: &str = r#"{"schema":"thaw.heap/1","thaw_version":"","command":[],"cwd":"",
     "created_unix_ns":0,"start_ticks":1000,
@@ -251,7 +251,7 @@ fn the_summary_that_is_made_on_the_way_is_that_of_the_streams() {
     long(home.path(), 20_000);
     let reader = Reader::open(home.path()).unwrap();
     let exact = serde_json::to_value(heap::report::report(&reader).unwrap()).unwrap();
-    let done = conclude(&reader, Streams::Finish, &mut |_| {}).unwrap();
+    let done = conclude(&reader, Streams::Finish(Early::default()), &mut |_| {}).unwrap();
     assert_eq!((serde_json::to_value(done.report).unwrap(), done.finished.unwrap().streams), (exact, 1));
     assert_eq!(names(home.path()), ["7-0.events", "names.json", "recording.json"]);
 }

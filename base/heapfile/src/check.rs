@@ -29,6 +29,8 @@ const LEVEL: i32 = 3;
 pub struct Check {
     /// Time stamp counter of the look: blocks that were made later are not known.
     pub ticks: u64,
+    /// Blocks that it had made until then, as [`crate::live::LiveId::serial`] counts them.
+    pub serial: u64,
     /// How long the process stood still for it.
     pub stopped_ns: Nanos,
     /// Bytes that were searched for pointers outside of blocks: data of objects, stacks, registers, mappings.
@@ -59,7 +61,8 @@ impl Check {
         }
         let [lost, indirect, possible] = lists.map(differences);
         let doubts = Vec::new();
-        Self { ticks, stopped_ns: Nanos(0), roots: Bytes(0), doubts, lost, indirect, possible, unknown: None }
+        let serial = u64::MAX;
+        Self { ticks, serial, stopped_ns: Nanos(0), roots: Bytes(0), doubts, lost, indirect, possible, unknown: None }
     }
 
     /// Nothing could be found.

@@ -42,7 +42,7 @@ use std::collections::{BTreeMap, BinaryHeap, HashMap};
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
-use std::rc::Rc;
+use std::sync::Arc;
 
 /// A recording that is being read.
 #[derive(Debug)]
@@ -279,6 +279,10 @@ fn process(id: ProcessId, file: PathBuf, head: Head, parent: Option<ProcessId>, 
 /// Events that are read at a time where many are.
 const FEW: usize = 64;
 
+/// When a lane goes on, the number of it, its index. Lanes that go on at the same time do so by their numbers: in the
+/// same order whoever reads the stream, and whenever.
+type Turn = (u64, u32, usize);
+
 /// The events of one process, in the order of time. Fork and exec begin other processes.
 #[derive(Debug)]
 pub struct Events {
@@ -290,8 +294,10 @@ pub struct Events {
     /// Last moment to be read.
     limit: u64,
     /// When each lane goes on, but for the one that is being read.
-    order: BinaryHeap<Reverse<(u64, usize)>>,
+    order: BinaryHeap<Reverse<Turn>>,
     current: Option<usize>,
+    /// Time and lane of the last record that [`Events::fill`] took.
+    reached: (u64, u32),
     stacks: Stacks,
     modules: Vec<Module>,
     frames: Frames,
@@ -312,10 +318,10 @@ impl Events {
             }
             Some(Form::Sums) => (events.stacks, events.modules) = Sums::read(&process.file)?.places(),
             _ => {
-                let file = Rc::new(stream::open(&process.file)?);
+                let file = Arc::new(stream::open(&process.file)?);
                 let mut lanes = BTreeMap::new();
                 stream::each_chunk(&file, &process.file, |chunk, offset| {
-                    let fresh = || Lane::new(Rc::clone(&file), process.file.clone());
+                    let fresh = || Lane::new(Arc::clone(&file), process.file.clone(), chunk.lane);
                     lanes.entry(chunk.lane).or_insert_with(fresh).add(chunk, offset);
                 })?;
                 events.lanes = lanes.into_values().collect();
@@ -323,7 +329,8 @@ impl Events {
         }
         for index in 0..events.lanes.len() {
             if let Some(ticks) = events.lanes[index].begin()? {
-                events.order.push(Reverse((ticks, index)));
+                let turn = events.turn(ticks, index);
+                events.order.push(Reverse(turn));
             }
         }
         Ok(events)
@@ -337,6 +344,7 @@ impl Events {
             limit: u64::MAX,
             order: BinaryHeap::new(),
             current: None,
+            reached: (0, 0),
             stacks: Stacks::default(),
             modules: Vec::new(),
             frames: Frames::default(),
@@ -368,11 +376,11 @@ impl Events {
                 // The same lane goes on as long as no other one is earlier: mostly one thread allocates at a time.
                 Some(ticks)
                     if ticks <= self.limit
-                        && self.order.peek().is_none_or(|Reverse(other)| (ticks, index) < *other) =>
+                        && self.order.peek().is_none_or(|Reverse(other)| self.turn(ticks, index) < *other) =>
                 {
                     self.current = Some(index);
                 }
-                Some(ticks) => self.order.push(Reverse((ticks, index))),
+                Some(ticks) => self.wait(ticks, index),
                 None => self.ended(index),
             }
             if let Some(event) = event {
@@ -381,9 +389,19 @@ impl Events {
         }
     }
 
+    fn turn(&self, ticks: u64, index: usize) -> Turn {
+        (ticks, self.lanes[index].number, index)
+    }
+
+    /// A lane goes on at this time.
+    fn wait(&mut self, ticks: u64, index: usize) {
+        let turn = self.turn(ticks, index);
+        self.order.push(Reverse(turn));
+    }
+
     /// The lane that goes on first.
     fn ready(&mut self) -> Option<usize> {
-        let Reverse((ticks, index)) = *self.order.peek()?;
+        let Reverse((ticks, _, index)) = *self.order.peek()?;
         (ticks <= self.limit).then(|| {
             self.order.pop();
             index
@@ -397,22 +415,32 @@ impl Events {
     /// As [`Events::next`].
     pub fn next_few(&mut self, batch: &mut Vec<Brief>) -> Result<bool> {
         batch.clear();
+        self.fill(batch)?;
+        Ok(!batch.is_empty())
+    }
+
+    /// Adds the next events to those in `batch`, until it is as full as [`Events::next_few`] makes it; `false`: it is
+    /// not, because there are no more of them, or none so far. Who enters none but full ones, and the rest in the end,
+    /// enters the same ones whenever they were read.
+    ///
+    /// # Errors
+    /// As [`Events::next`].
+    pub fn fill(&mut self, batch: &mut Vec<Brief>) -> Result<bool> {
         if self.finished.is_some() {
-            while batch.len() < FEW
-                && let Some(event) = self.next()?
-            {
+            while batch.len() < FEW {
+                let Some(event) = self.next()? else { return Ok(false) };
                 batch.push(Brief::of(&event));
                 if event.what == What::ThreadNamed {
                     break;
                 }
             }
-            return Ok(!batch.is_empty());
+            return Ok(true);
         }
         while let Some(index) = self.current.take().or_else(|| self.ready()) {
             // Until when none of the others goes on.
             let last = match self.order.peek() {
-                Some(Reverse((ticks, other))) if index < *other => *ticks,
-                Some(Reverse((ticks, _))) => ticks.saturating_sub(1),
+                Some(Reverse((ticks, other, _))) if self.lanes[index].number < *other => *ticks,
+                Some(Reverse((ticks, ..))) => ticks.saturating_sub(1),
                 None => u64::MAX,
             };
             let (last, mut full) = (last.min(self.limit), false);
@@ -421,6 +449,7 @@ impl Events {
                     self.lanes[index].take_many(last, FEW, batch, self.common, &mut self.stacks, &mut self.frames);
                     full = batch.len() >= FEW;
                 }
+                self.reached = (self.lanes[index].ticks(), self.lanes[index].number);
                 match self.lanes[index].peek()? {
                     Some(ticks) if ticks <= last && full => self.current = Some(index),
                     Some(ticks) if ticks <= last => {
@@ -429,16 +458,16 @@ impl Events {
                         full = event.is_some_and(|event| event.deed == Deed::ThreadNamed);
                         continue;
                     }
-                    Some(ticks) => self.order.push(Reverse((ticks, index))),
+                    Some(ticks) => self.wait(ticks, index),
                     None => self.ended(index),
                 }
                 break;
             }
             if full {
-                break;
+                return Ok(true);
             }
         }
-        Ok(!batch.is_empty())
+        Ok(false)
     }
 
     /// When an event was, by its ticks.

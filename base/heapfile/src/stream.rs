@@ -4,6 +4,7 @@ mod frames;
 mod lane;
 
 pub(crate) use frames::Frames;
+pub use lane::AfterRead;
 pub(crate) use lane::{Common, Lane, Taken};
 
 use crate::wire;

@@ -5,6 +5,7 @@ use heapfile::check::Check;
 use heapfile::event::Process;
 use heapfile::figures::{Site, Window};
 use heapfile::reader::{Events, Reader};
+use heapfile::recording::Recording;
 use model::{Result, Warning, WarningKind, shown};
 
 /// Whether leaks were looked at.
@@ -25,15 +26,20 @@ impl Checked {
     /// The file of its check is damaged.
     pub fn of(reader: &Reader, process: &Process) -> Result<Self> {
         Ok(match Check::read(&process.file)? {
-            None if !reader.recording().leak_check => Self::Not,
-            None if !reader.recording().finished => Self::Unknown("it has not ended".into()),
-            None => Self::Unknown(
-                "it did not end by exit() or _exit(), but by exec, a signal or a system call of its own".into(),
-            ),
+            None => why_not(reader.recording()).map_or(Self::Not, Self::Unknown),
             Some(Check { unknown: Some(why), .. }) => Self::Unknown(why),
             Some(check) => Self::Known(check),
         })
     }
+}
+
+/// Why nobody looked at a process; `None`: nobody wanted it.
+pub(crate) fn why_not(recording: &Recording) -> Option<String> {
+    let why = match recording.finished {
+        true => "it did not end by exit() or _exit(), but by exec, a signal or a system call of its own",
+        false => "it has not ended",
+    };
+    recording.leak_check.then(|| why.into())
 }
 
 /// Enters into the sites of a process, after its last event, what a check knew; what is doubtful about that. A window

@@ -1,8 +1,9 @@
 //! The summary of a recording: what each process allocated, what it did not give back, and what is missing from the
 //! recording.
 
-use crate::reached::Checked;
+use crate::reached;
 use crate::symbols::{self, Memory};
+use heapfile::check::Check;
 use heapfile::event::{self, Origin, Process, ProcessId, Stopped};
 use heapfile::figures::{Held, Reached, Totals};
 use heapfile::module::Module;
@@ -171,51 +172,56 @@ pub fn report(reader: &Reader) -> Result<Report> {
     let mut processes = Vec::new();
     for process in reader.processes() {
         let (summary, events) = Summary::read(reader, process)?;
-        processes.push(end(summary, process, &events, reader)?);
+        processes.push(end(summary, process, &events)?);
     }
     Ok(of_processes(reader, processes))
 }
 
-/// The report of a recording from those of its processes, each with its doubts.
+/// The report of a recording from those of its processes, each with its doubts, in the reader's order.
 pub fn of_processes(reader: &Reader, processes: Vec<(ProcessReport, Vec<Warning>)>) -> Report {
     let mut warnings = reader.warnings().to_vec();
     warnings.extend(reader.sampled());
-    let (processes, doubts): (Vec<_>, Vec<_>) = processes.into_iter().unzip();
+    let (mut processes, doubts): (Vec<_>, Vec<_>) = processes.into_iter().unzip();
+    for (report, process) in processes.iter_mut().zip(reader.processes()) {
+        // Only who has the whole recording knows.
+        let parent = process.parent.and_then(|parent| reader.processes().get(parent.0));
+        report.forked_from = parent.map(|parent| parent.pid);
+        report.start_ns = process.start;
+        let why = if report.leak_check.is_none() { reached::why_not(reader.recording()) } else { None };
+        if let Some(why) = why {
+            report.leak_check = Some(LeakCheck { unknown: Some(why), ..LeakCheck::default() });
+        }
+    }
     warnings.extend(doubts.into_iter().flatten());
     warnings.extend(missing(reader, &processes));
     Report { processes, warnings }
 }
 
-/// The figures, and the doubts about them, after the last event.
+/// The figures, and the doubts about them, after the last event; [`of_processes`] enters what others say of it.
 ///
 /// # Errors
 /// The file of a leak check is damaged.
-pub fn end(
-    mut summary: Summary,
-    process: &Process,
-    events: &Events,
-    reader: &Reader,
-) -> Result<(ProcessReport, Vec<Warning>)> {
+pub fn end(mut summary: Summary, process: &Process, events: &Events) -> Result<(ProcessReport, Vec<Warning>)> {
     summary.totals.peak_at = summary.peak_at.map_or(Nanos(0), |ticks| events.at(ticks));
     let mut warnings = events.warnings().to_vec();
     warnings.extend(summary.sums.iter().flat_map(|sums| sums.warnings.iter().cloned()));
     warnings.extend(doubts(process, summary.totals()));
-    let checked = Checked::of(reader, process)?;
-    Ok((figures(summary, process, events, reader, checked), warnings))
+    let checked = Check::read(&process.file)?;
+    Ok((figures(summary, process, events, checked), warnings))
 }
 
-fn figures(summary: Summary, process: &Process, events: &Events, reader: &Reader, checked: Checked) -> ProcessReport {
-    let known = if let Checked::Known(check) = &checked { check.blocks() } else { None };
+fn figures(summary: Summary, process: &Process, events: &Events, check: Option<Check>) -> ProcessReport {
+    let known = check.as_ref().and_then(|check| Some((check.serial, check.blocks()?)));
     // In the order of their stacks, so that what is equal otherwise has an order too.
     let mut sites: BTreeMap<Option<StackId>, (Held, Reached)> = BTreeMap::new();
     let mut leaked_variance = 0.0;
     for (ptr, held) in summary.live().held_at() {
         let class = summary.live().class_of(held);
         let site = sites.entry(class.stack()).or_default();
-        let held = Held { bytes: class.bytes(), blocks: class.count };
-        site.0.add(held);
-        if let Some(known) = &known {
-            site.1.enter(known.reach(ptr), held);
+        let taken = Held { bytes: class.bytes(), blocks: class.count };
+        site.0.add(taken);
+        if let Some((_, known)) = known.as_ref().filter(|(serial, _)| held.serial() <= *serial) {
+            site.1.enter(known.reach(ptr), taken);
         }
         leaked_variance += event::variance(class.size, process.sample_bytes);
     }
@@ -256,20 +262,18 @@ fn figures(summary: Summary, process: &Process, events: &Events, reader: &Reader
     });
     let mut reached = Reached::default();
     leaks.iter().for_each(|leak| reached.add(&leak.reached));
-    let leak_check = match checked {
-        Checked::Not => None,
-        Checked::Unknown(why) => Some(LeakCheck { unknown: Some(why), ..LeakCheck::default() }),
-        Checked::Known(check) => Some(LeakCheck {
+    let leak_check = check.map(|check| match check.unknown {
+        Some(why) => LeakCheck { unknown: Some(why), ..LeakCheck::default() },
+        None => LeakCheck {
             unknown: None,
             reached,
             stopped_ns: check.stopped_ns,
             searched_bytes: check.roots,
             doubts: check.doubts,
-        }),
-    };
+        },
+    });
     let totals = summary.totals();
     let error = |variance: f64| (process.sample_bytes > 0).then(|| Bytes(variance.sqrt() as u64));
-    let parent = process.parent.and_then(|parent| reader.processes().get(parent.0));
     ProcessReport {
         pid: process.pid,
         exe: shown(&process.exe),
@@ -279,7 +283,7 @@ fn figures(summary: Summary, process: &Process, events: &Events, reader: &Reader
             Origin::Fork => "fork",
             Origin::Attach => "attach",
         },
-        forked_from: parent.map(|parent| parent.pid),
+        forked_from: None,
         sample_bytes: Bytes(process.sample_bytes),
         allocated_error_bytes: error(allocated_variance),
         leaked_error_bytes: error(leaked_variance),

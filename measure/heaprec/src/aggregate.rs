@@ -8,26 +8,22 @@
 mod late;
 
 use crate::clock::Clock;
+use crate::follow::{Stream, Streams};
 use heap_wire::{FileHeader, PAGE};
 use heapfile::books::Books;
-use heapfile::event::{Event, Process, ThreadId, What};
+use heapfile::event::{Event, ThreadId, What};
 use heapfile::figures::{MissingFrames, Split, Window};
-use heapfile::form::{STREAM, SUMS};
-use heapfile::reader::{Events, process_of};
-use heapfile::recording::believed;
+use heapfile::form::SUMS;
 use heapfile::stack::{End, StackId};
-use heapfile::stream::{first_page, held_back, punch};
+use heapfile::stream::{AfterRead, first_page, held_back, punch};
 use heapfile::sums::{Added, Sums, Whole};
 use late::Late;
 use model::{Error, Exit, Nanos, Result, Warning, WarningKind, shown};
 use std::collections::{HashMap, HashSet};
-use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::mem::offset_of;
-use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 /// Events younger than this may still be on their way into a stream, because their thread does not run.
@@ -35,19 +31,12 @@ const MARGIN: Duration = Duration::from_millis(500);
 /// How often sums are written, if that takes no more than a [`SHARE`]th of the time.
 const WRITE_EVERY: Duration = Duration::from_secs(10);
 const SHARE: u32 = 20;
-/// Which signal tells that somebody wants a file that is leased (`fcntl.h`).
-const F_SETSIG: libc::c_int = 10;
-/// How often it is looked whether anybody still writes a stream.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// After so many events the process is told how far it is read, if it is.
 const TELL_EVERY: u64 = 4096;
 
 /// Adds up all streams of a recording while they grow.
 pub(crate) struct Aggregator {
-    directory: PathBuf,
-    first_ticks: u64,
-    /// Streams that were seen.
-    known: HashSet<OsString>,
+    streams: Streams,
     open: Vec<Followed>,
 }
 
@@ -63,7 +52,7 @@ impl Aggregator {
         let holes = file.set_len(PAGE as u64).map_err(cannot).and_then(|()| punch(&file, &path, 0, PAGE as u64));
         fs::remove_file(&path).map_err(cannot)?;
         holes.map_err(|error| Error { object: shown(directory), ..error })?;
-        Ok(Self { directory: directory.to_owned(), first_ticks, known: HashSet::new(), open: Vec::new() })
+        Ok(Self { streams: Streams::new(directory, first_ticks, AfterRead::Freed), open: Vec::new() })
     }
 
     /// Takes what there is, but for the youngest events.
@@ -71,9 +60,8 @@ impl Aggregator {
     /// # Errors
     /// A stream cannot be read, sums cannot be written.
     pub(crate) fn poll(&mut self, clock: &Clock) -> Result<()> {
-        let rate = clock.rate();
-        let limit = Clock::now().saturating_sub((MARGIN.as_secs_f64() * rate) as u64);
-        self.discover(rate)?;
+        let limit = clock.before(MARGIN);
+        self.discover(clock)?;
         let mut index = 0;
         while let Some(stream) = self.open.get_mut(index) {
             if stream.advance(limit)? {
@@ -91,35 +79,21 @@ impl Aggregator {
     /// # Errors
     /// As [`Aggregator::poll`].
     pub(crate) fn end(mut self, clock: &Clock, running: &[u32]) -> Result<usize> {
-        self.discover(clock.rate())?;
+        self.discover(clock)?;
         for stream in self.open {
             // Asked first: what nobody writes any more is complete.
-            if !running.is_empty() && stream.is_written() {
+            if !running.is_empty() && stream.stream.is_written() {
                 stream.take_rest(Whole::No)?;
             } else {
                 stream.end()?;
             }
         }
-        Ok(self.known.len())
+        Ok(self.streams.count())
     }
 
-    fn discover(&mut self, rate: f64) -> Result<()> {
-        let cannot = |cause| Error::on(Exit::Machine, "cannot read the recording", &self.directory).because(cause);
-        let about = fs::metadata(&self.directory).map_err(cannot)?;
-        for entry in fs::read_dir(&self.directory).map_err(cannot)? {
-            let path = entry.map_err(cannot)?.path();
-            let name = path.file_name().unwrap_or_default();
-            if path.extension() != Some(OsStr::new(STREAM)) || self.known.contains(name) {
-                continue;
-            }
-            // Readers of the recording say that it was left out.
-            if believed(&about, &path, os::file::Access::Write).is_err() {
-                continue;
-            }
-            if let Some(process) = process_of(&path, self.first_ticks, rate)? {
-                self.known.insert(name.to_owned());
-                self.open.push(Followed::open(process, rate)?);
-            }
+    fn discover(&mut self, clock: &Clock) -> Result<()> {
+        for stream in self.streams.discover(clock.rate(), usize::MAX)? {
+            self.open.push(Followed::open(stream)?);
         }
         Ok(())
     }
@@ -127,9 +101,7 @@ impl Aggregator {
 
 /// One stream that is being added up.
 struct Followed {
-    process: Process,
-    file: Rc<File>,
-    events: Events,
+    stream: Stream,
     books: Books,
     late: Late,
     threads: HashSet<ThreadId>,
@@ -138,42 +110,36 @@ struct Followed {
     missing: MissingFrames,
     /// What the process was told that is read.
     consumed: u64,
-    /// When sums are written next, and when it is looked next whether anybody writes.
+    /// When sums are written next.
     write_at: Instant,
-    look_at: Instant,
 }
 
 impl Followed {
     /// Its sums are there before anything of it is freed.
-    fn open(process: Process, rate: f64) -> Result<Self> {
-        let cannot = |cause| Error::on(Exit::Machine, "cannot open", &process.file).because(cause);
-        let file = os::file::open_unlinked(&process.file, os::file::Access::Write).map_err(cannot)?;
-        let file = Rc::new(file);
-        let now = Instant::now();
-        let mut stream = Self {
-            events: Events::follow(&process, Rc::clone(&file), rate),
-            books: Books::new(process.origin, Nanos(0), Window::default(), Split::Size),
+    fn open(stream: Stream) -> Result<Self> {
+        let process = &stream.process;
+        let mut books = Books::new(process.origin, Nanos(0), Window::default(), Split::Size);
+        books.sampled = process.sample_bytes > 0;
+        let mut followed = Self {
+            stream,
+            books,
             late: Late::default(),
             threads: HashSet::new(),
             ends: HashMap::new(),
             missing: MissingFrames::default(),
             consumed: 0,
-            write_at: now,
-            look_at: now + LOOK_EVERY,
-            process,
-            file,
+            write_at: Instant::now(),
         };
-        stream.books.sampled = stream.process.sample_bytes > 0;
-        stream.write(Whole::No)?;
-        Ok(stream)
+        followed.write(Whole::No)?;
+        Ok(followed)
     }
 
     /// Takes the events up to this moment; `false`: nobody writes it any more.
     fn advance(&mut self, limit: u64) -> Result<bool> {
-        self.events.advance(limit)?;
+        self.stream.events.advance(limit)?;
         self.tell()?;
         let mut count = 0u64;
-        while let Some(event) = self.events.next()? {
+        while let Some(event) = self.stream.events.next()? {
             count += 1;
             self.enter(&event);
             if count.is_multiple_of(TELL_EVERY) {
@@ -181,27 +147,23 @@ impl Followed {
             }
         }
         self.tell()?;
-        let now = Instant::now();
-        if now >= self.write_at {
+        if Instant::now() >= self.write_at {
             self.late.settle(limit, &mut self.books);
             self.write(Whole::No)?;
         }
-        if count > 0 || now < self.look_at {
-            return Ok(true);
-        }
-        self.look_at = now + LOOK_EVERY;
-        Ok(self.is_written())
+        Ok(self.stream.goes_on(count > 0))
     }
 
     /// Tells the process how far its stream is read, if it was read on.
     fn tell(&mut self) -> Result<()> {
-        let consumed = self.events.consumed();
+        let consumed = self.stream.events.consumed();
         if consumed > self.consumed {
             self.consumed = consumed;
             let place = offset_of!(FileHeader, consumed) as u64;
-            self.file
+            self.stream
+                .file
                 .write_all_at(&consumed.to_le_bytes(), place)
-                .map_err(|cause| Error::on(Exit::Machine, "cannot write", &self.process.file).because(cause))?;
+                .map_err(|cause| Error::on(Exit::Machine, "cannot write", &self.stream.process.file).because(cause))?;
         }
         Ok(())
     }
@@ -210,28 +172,13 @@ impl Followed {
         if let What::Alloc { count, .. } = event.what {
             self.threads.insert(event.thread);
             if let Some(stack) = event.stack {
-                let stacks = self.events.stacks();
+                let stacks = self.stream.events.stacks();
                 let look = || (stacks.ended(stack), stacks.skips(stack));
                 let (end, skips) = *self.ends.entry(stack).or_insert_with(look);
                 self.missing.add(end, skips, count);
             }
         }
         self.late.enter(event, &mut self.books);
-    }
-
-    /// Whether another process has it open or mapped: only what nobody else has can be leased for writing.
-    fn is_written(&self) -> bool {
-        let fd = self.file.as_raw_fd();
-        // Who opens it meanwhile makes the kernel tell us: by a signal that does nothing.
-        // SAFETY: an open descriptor; the commands take a number.
-        let leased = unsafe {
-            libc::fcntl(fd, F_SETSIG, libc::SIGURG) == 0 && libc::fcntl(fd, libc::F_SETLEASE, libc::F_WRLCK) == 0
-        };
-        if leased {
-            // SAFETY: as above.
-            unsafe { libc::fcntl(fd, libc::F_SETLEASE, libc::F_UNLCK) };
-        }
-        !leased
     }
 
     /// Takes the rest of what nobody writes any more, and removes it.
@@ -242,20 +189,20 @@ impl Followed {
 
     /// Takes all that is there; which file it is.
     fn take_rest(mut self, whole: Whole) -> Result<PathBuf> {
-        self.events.advance(u64::MAX)?;
-        while let Some(event) = self.events.next()? {
+        self.stream.events.advance(u64::MAX)?;
+        while let Some(event) = self.stream.events.next()? {
             self.enter(&event);
         }
-        self.events.close();
+        self.stream.events.close();
         self.late.settle(u64::MAX, &mut self.books);
         self.write(whole)?;
-        Ok(self.process.file)
+        Ok(self.stream.process.file)
     }
 
     /// Whether thaw was too slow for the process.
     fn held_back(&self, page: &[u8]) -> Option<Warning> {
         let head = held_back(page)?;
-        let who = format!("process {}", self.process.pid);
+        let who = format!("process {}", self.stream.process.pid);
         if head.restless != 0 {
             let why = std::io::Error::from_raw_os_error(head.restless as i32);
             let text = format!("{who} may not wait for thaw ({why}): its stream grew where thaw was too slow");
@@ -271,16 +218,16 @@ impl Followed {
 
     fn write(&mut self, whole: Whole) -> Result<()> {
         let began = Instant::now();
-        let mut warnings = self.events.warnings().to_vec();
+        let mut warnings = self.stream.events.warnings().to_vec();
         if self.late.count > 0 {
             let text = format!(
                 "process {}: {} events came out of order and were put right",
-                self.process.pid, self.late.count
+                self.stream.process.pid, self.late.count
             );
             warnings.push(Warning::new(WarningKind::Note, text));
         }
         // What it says of losses may have changed.
-        let page = first_page(&self.process.file)?;
+        let page = first_page(&self.stream.process.file)?;
         warnings.extend(self.held_back(&page));
         let books = &mut self.books;
         let added = Added {
@@ -295,8 +242,8 @@ impl Followed {
             warnings,
             whole,
         };
-        let sums = Sums::of(added, self.events.stacks(), self.events.modules());
-        sums.write(&self.process.file.with_extension(SUMS), &page)?;
+        let sums = Sums::of(added, self.stream.events.stacks(), self.stream.events.modules());
+        sums.write(&self.stream.process.file.with_extension(SUMS), &page)?;
         self.write_at = Instant::now() + WRITE_EVERY.max(began.elapsed() * SHARE);
         Ok(())
     }

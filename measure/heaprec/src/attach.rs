@@ -12,6 +12,7 @@ mod safe;
 mod target;
 
 use crate::clock::Clock;
+use crate::finish::Ahead;
 use crate::record::{
     self, Asker, Beside, Desk, Existing, FreeStacks, Keep, Made, Pauses, Phase, Recording, Sample, unseen,
 };
@@ -68,11 +69,24 @@ const RTLD_NOW_NODELETE: u64 = 2 | 0x1000;
 /// # Errors
 /// It cannot be attached to: then it is as it was, and there is no recording.
 pub fn run(plan: &Plan, version: &str, progress: &mut dyn FnMut(Phase)) -> Result<Recording> {
+    run_ahead(plan, version, None, progress)
+}
+
+/// The same; if wanted, the streams are finished while the program runs, and `ahead` has what was made of them.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_ahead(
+    plan: &Plan,
+    version: &str,
+    ahead: Option<&mut Ahead>,
+    progress: &mut dyn FnMut(Phase),
+) -> Result<Recording> {
     record::check_sample(plan.sample)?;
     let mut target = Target::of(plan.pid)?;
     let clock = Clock::start()?;
     let made = Made::new(&plan.output, plan.existing)?;
-    recorded(plan, version, &made, &mut target, &clock, progress).map_err(|error| made.named(error))
+    recorded(plan, version, &made, &mut target, &clock, ahead, progress).map_err(|error| made.named(error))
 }
 
 fn recorded(
@@ -81,6 +95,7 @@ fn recorded(
     made: &Made,
     target: &mut Target,
     clock: &Clock,
+    ahead: Option<&mut Ahead>,
     progress: &mut dyn FnMut(Phase),
 ) -> Result<Recording> {
     let (directory, real) = (made.path(), &made.real);
@@ -96,7 +111,7 @@ fn recorded(
         recording.write(directory)?;
         unseen::begin(directory)?;
         let desk = Desk::open(made, Asker::Like(plan.pid))?;
-        let beside = Beside::new(plan.keep, directory, clock)?;
+        let beside = Beside::new(plan.keep, directory, clock, ahead)?;
         let mut stopped = Pauses::default();
         let hooks = attach(plan, target, real, &mut stopped)?;
         Ok((lock, desk, beside, recording, hooks, stopped))

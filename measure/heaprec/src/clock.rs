@@ -1,8 +1,10 @@
 //! The clock that events are told by.
 
 use model::{Error, Exit, Result};
+use std::time::Duration;
 
 /// The time stamp counter beside CLOCK_MONOTONIC.
+#[derive(Clone, Copy)]
 pub(crate) struct Clock {
     pub(crate) ticks: u64,
     ns: u64,
@@ -19,6 +21,11 @@ impl Clock {
     /// The counter.
     pub(crate) fn now() -> u64 {
         ticks().unwrap_or(0)
+    }
+
+    /// What the counter was so long ago.
+    pub(crate) fn before(&self, time: Duration) -> u64 {
+        Self::now().saturating_sub((time.as_secs_f64() * self.rate()) as u64)
     }
 
     /// Ticks per second since the start.

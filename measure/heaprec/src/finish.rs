@@ -1,36 +1,40 @@
-//! The finished form of a recording: each stream rewritten as one small file when its program has ended.
+//! The finished form of a recording: each stream rewritten as one small file, while its program runs (`ahead`) and
+//! when it has ended.
 //!
 //! It is smaller and quicker to read; what it looks like is told in `finished`. Killed at any moment, finishing leaves
 //! each stream or its finished file.
 
+pub(crate) mod ahead;
+mod rewrite;
 mod settle;
 mod write;
 
+pub use ahead::{Ahead, Ended, Following};
 pub use heapfile::finished::QUANTUM;
 
-use heapfile::event::{Brief, Process};
-use heapfile::finished::Quantum;
+use heapfile::event::Process;
 use heapfile::form::{EVENTS, REACH, STREAM, SUMS, is_stream};
-use heapfile::live::Live;
 use heapfile::reader::{Events, Reader};
 use heapfile::stream::{first_page, is_whole};
 use heapfile::summary::Summary;
 use model::{Error, Exit, Result, shown};
 use os::replace::{Existing, Rights};
+use rewrite::{Broken, Rewriting, quantum};
 use std::fs;
-use std::io;
-use std::num::NonZeroU64;
+use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-
-/// Of zstd: chosen by measurement.
-const LEVEL: i32 = 4;
 
 /// What finishing did, counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Finished {
     /// Streams that were rewritten.
     pub streams: u64,
+    /// Those of them that were followed while their program ran: only the rest was read in the end.
+    pub ahead: u64,
+    /// Those that were followed in vain, because an event was written too late or something failed: they were
+    /// rewritten as a whole in the end.
+    pub again: u64,
     /// Events in them.
     pub events: u64,
     /// Bytes of these streams, all together.
@@ -53,8 +57,16 @@ pub struct Finished {
 /// # Errors
 /// The recording cannot be read, its directory cannot be written, a process still writes it.
 pub fn finish(directory: &Path, progress: &mut dyn FnMut(u64)) -> Result<Finished> {
+    finish_ahead(directory, Ahead::default(), progress)
+}
+
+/// The same; what was done `ahead` is not done again.
+///
+/// # Errors
+/// As [`finish`].
+pub fn finish_ahead(directory: &Path, mut ahead: Ahead, progress: &mut dyn FnMut(u64)) -> Result<Finished> {
     let mut reader = Reader::open(directory)?;
-    prepare(&reader)?;
+    prepare(&reader, &ahead)?;
     // Where thaw was killed early, the stream still has everything, and more than the sums.
     let summed = reader.processes().iter().filter(|process| process.is_summed());
     let mut again = false;
@@ -68,11 +80,11 @@ pub fn finish(directory: &Path, progress: &mut dyn FnMut(u64)) -> Result<Finishe
     if again {
         reader = Reader::open(directory)?;
     }
-    let mut done = Finished::default();
     for process in reader.processes() {
+        let done = &mut ahead.done;
         if is_stream(&process.file) {
-            one(&reader, process, &mut done)?;
-            progress(done.events);
+            one(&reader, process, &mut ahead)?;
+            progress(ahead.done.events);
         } else if process.is_summed() {
             let sums = settle::settle(process)?;
             done.sums += 1;
@@ -80,20 +92,21 @@ pub fn finish(directory: &Path, progress: &mut dyn FnMut(u64)) -> Result<Finishe
             done.left_out += sums.left_out;
         }
     }
-    Ok(done)
+    Ok(ahead.done)
 }
 
-/// Sees that nobody writes a recording any more, and removes what finishing that was killed left.
+/// Sees that nobody writes a recording any more, of which something was done `ahead`, and removes what finishing that
+/// was killed left.
 ///
 /// # Errors
 /// A process still writes it, its directory cannot be written.
-pub fn prepare(reader: &Reader) -> Result<()> {
+pub fn prepare(reader: &Reader, ahead: &Ahead) -> Result<()> {
     let directory = reader.directory();
     is_own(directory)?;
     // If it ended properly, nobody is left.
     let recording = reader.recording();
     let over = recording.finished && recording.running.is_empty();
-    let writer = if over { None } else { writer_of(directory) };
+    let writer = if over { None } else { writer_of(directory, ahead) };
     if let Some(pid) = writer {
         return Err(Error::on(Exit::Usage, "the recording is still being written", directory)
             .because(format!("process {pid} has a stream of it open"))
@@ -119,11 +132,12 @@ fn is_own(directory: &Path) -> Result<()> {
     })
 }
 
-/// A process that has a stream of this recording open or mapped.
-fn writer_of(directory: &Path) -> Option<u32> {
+/// A process that has a stream of this recording open or mapped; not this one, if it follows streams.
+fn writer_of(directory: &Path, ahead: &Ahead) -> Option<u32> {
     let directory = directory.canonicalize().ok()?;
     let is_stream = |path: &Path| path.starts_with(&directory) && is_stream(path);
-    os::process::all().into_iter().find(|pid| {
+    let mut others = os::process::all().into_iter().filter(|pid| !ahead.follows() || *pid != std::process::id());
+    others.find(|pid| {
         let mapped = os::process::maps(*pid).unwrap_or_default();
         let open = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
         mapped.iter().any(|mapping| is_stream(&mapping.path))
@@ -155,44 +169,63 @@ fn remove_leftovers(directory: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Rewrites one stream and removes it; its sums, and what gave its events, after the last one.
+/// Rewrites one stream and removes it; its sums, and what gave its events, after the last one. What was done `ahead`
+/// is not done again.
 ///
 /// # Errors
 /// The stream cannot be read or removed, its directory cannot be written.
-pub fn one(reader: &Reader, process: &Process, done: &mut Finished) -> Result<(Summary, Events)> {
-    let page = first_page(&process.file)?;
-    let finished = process.file.with_extension(EVENTS);
-    let (mut summary, mut events) = (Summary::new(process), reader.events(process.id)?);
-    let ticks = (QUANTUM.0 as f64 * reader.rate() / 1e9) as u64;
-    let quantum = Quantum { start: process.start_ticks, ticks: NonZeroU64::new(ticks).unwrap_or(NonZeroU64::MIN) };
+pub fn one(reader: &Reader, process: &Process, ahead: &mut Ahead) -> Result<(Summary, Events)> {
+    let stream = &process.file;
+    let half = ahead.take(stream);
+    let begun = half.is_some();
+    let both = match half.and_then(|half| half.end(reader.rate())) {
+        Some(mut whole) => {
+            let after = whole.place(stream)?;
+            ahead.done.add(&whole, after);
+            (whole.summary, whole.events)
+        }
+        None => {
+            ahead.done.again += u64::from(begun);
+            from_stream(reader, process, &mut ahead.done)?
+        }
+    };
+    remove(stream)?;
+    Ok(both)
+}
+
+fn from_stream(reader: &Reader, process: &Process, done: &mut Finished) -> Result<(Summary, Events)> {
+    let (page, quantum) = (first_page(&process.file)?, quantum(process, reader.rate()));
+    let mut events = reader.events(process.id)?;
+    let mut read = None;
+    let after = place(&process.file, |out| {
+        write::head(out, &page, quantum)?;
+        let mut rewriting = Rewriting::new(process, quantum, out)?;
+        while rewriting.step(&mut events)? {}
+        let (summary, count, _) = rewriting.end(&events)?;
+        read = Some((summary, count));
+        Ok(())
+    })?;
+    let (summary, count) = read.ok_or_else(|| Error::bug("a finished file was written without its events"))?;
+    done.streams += 1;
+    done.events += count;
+    done.before += size_of(&process.file);
+    done.after += after;
+    Ok((summary, events))
+}
+
+/// Makes the finished file of a stream, which `fill` writes; its size.
+fn place(stream: &Path, fill: impl FnOnce(&mut dyn Write) -> std::result::Result<(), Broken>) -> Result<u64> {
+    let finished = stream.with_extension(EVENTS);
     let mut failed = None;
     let written = os::replace::write_by(&finished, Rights::Private, Existing::Replace, |out| {
-        let mut writer = write::Writer::new(out, &page, quantum, LEVEL)?;
-        let mut batch = Vec::new();
-        let mut more = |events: &mut Events, live: &Live, batch: &mut Vec<Brief>| {
-            let more = events
-                .next_few(batch)
-                .and_then(|more| if live.is_full() { Err(live.full(&process.file)) } else { Ok(more) });
-            more.map_err(|error| {
+        fill(out).map_err(|broken| match broken {
+            Broken::Writing(cause) => cause,
+            Broken::Reading(error) => {
                 failed = Some(error);
                 io::Error::other("the stream cannot be read")
-            })
-        };
-        while more(&mut events, summary.live(), &mut batch)? {
-            summary.begin(&batch);
-            for event in &batch {
-                let step = summary.enter(event, events.stacks());
-                writer.enter(event, step, summary.live(), &events)?;
             }
-            writer.between(&events)?;
-        }
-        done.events += writer.end(&events)?;
-        Ok(())
+        })
     });
     failed.map_or(written, Err)?;
-    done.before += size_of(&process.file);
-    done.after += size_of(&finished);
-    done.streams += 1;
-    remove(&process.file)?;
-    Ok((summary, events))
+    Ok(size_of(&finished))
 }

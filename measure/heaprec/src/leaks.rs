@@ -101,6 +101,7 @@ fn look(pid: u32, stream: &Path) -> Result<Check, String> {
     let bytes = roots.ranges.iter().map(|range| range.end - range.start).sum();
     let found = mark::mark(&blocks, &roots, &frozen);
     let mut check = Check::found(ticks, blocks.iter().map(|block| block.start).zip(found));
+    check.serial = live.serial;
     check.roots = Bytes(bytes);
     check.stopped_ns = Nanos(u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX));
     if !is_glibc {

@@ -4,9 +4,10 @@
 //!
 //! - [`attach`] goes into a running program.
 //! - [`record`] starts a program with the guest (`inject/heap-agent`) in it and its children.
-//! - `aggregate` adds the streams up while they grow; [`finish`] rewrites them as small files when the program has
-//!   ended.
+//! - `aggregate` adds the streams up while they grow; [`finish`] rewrites them as small files, while they grow or when
+//!   the program has ended.
 //! - [`leaks`] looks which blocks a process can still reach.
+//! - `follow` finds streams that grow.
 //! - `clock`: what events are told by.
 //!
 //! Not for the code inside of the recorded program (`inject/heap-agent`), nor for what a recording says
@@ -17,6 +18,7 @@ mod aggregate;
 pub mod attach;
 mod clock;
 pub mod finish;
+mod follow;
 #[cfg(target_arch = "x86_64")]
 pub mod leaks;
 pub mod record;

@@ -13,6 +13,8 @@ pub use heapfile::recording::{Pauses, Recording, Unseen};
 
 use crate::aggregate::Aggregator;
 use crate::clock::Clock;
+use crate::finish::Ahead;
+use crate::finish::ahead::Thread;
 use heapfile::event::SAMPLE_MAX;
 use heapfile::form::is_stream;
 use heapfile::recording::{FILE, believed};
@@ -161,6 +163,19 @@ pub fn find_agent(thaw: &Path) -> Result<PathBuf> {
 /// # Errors
 /// The directory cannot be made; the program cannot be started; another machine than x86-64.
 pub fn run(plan: &Plan, version: &str, progress: &mut dyn FnMut(Phase)) -> Result<Recording> {
+    run_ahead(plan, version, None, progress)
+}
+
+/// The same; if wanted, the streams are finished while the program runs, and `ahead` has what was made of them.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_ahead(
+    plan: &Plan,
+    version: &str,
+    ahead: Option<&mut Ahead>,
+    progress: &mut dyn FnMut(Phase),
+) -> Result<Recording> {
     check_sample(plan.sample)?;
     if let Some(Ok(program)) = plan.command.first().map(|name| os::spawn::resolve_program(name)) {
         unseen::refuse_sanitized(&program)?;
@@ -172,7 +187,7 @@ pub fn run(plan: &Plan, version: &str, progress: &mut dyn FnMut(Phase)) -> Resul
     }
     let clock = Clock::start()?;
     let made = Made::new(&plan.output, plan.existing)?;
-    record(plan, version, &made, &clock, progress).map_err(|error| made.named(error))
+    record(plan, version, &made, &clock, ahead, progress).map_err(|error| made.named(error))
 }
 
 fn record(
@@ -180,6 +195,7 @@ fn record(
     version: &str,
     made: &Made,
     clock: &Clock,
+    ahead: Option<&mut Ahead>,
     progress: &mut dyn FnMut(Phase),
 ) -> Result<Recording> {
     let directory = made.path();
@@ -194,7 +210,7 @@ fn record(
     recording.write(directory).inspect_err(nothing)?;
     unseen::begin(directory).inspect_err(nothing)?;
     let desk = Desk::open(made, Asker::Below(std::process::id())).inspect_err(nothing)?;
-    let mut beside = Beside::new(plan.keep, directory, clock).inspect_err(nothing)?;
+    let mut beside = Beside::new(plan.keep, directory, clock, ahead).inspect_err(nothing)?;
     let ended = start(plan, made, progress, &mut beside).inspect_err(nothing)?;
     recording.running = os::spawn::wait_for_descendants(|left| {
         progress(Phase::Waiting(left));
@@ -243,6 +259,8 @@ pub(crate) fn check_sample(sample: Option<Sample>) -> Result<()> {
 /// What is done beside the program while it runs.
 pub(crate) struct Beside<'a> {
     aggregator: Option<Aggregator>,
+    /// What finishes the streams, and where what it made is wanted.
+    finishing: Option<(Thread, &'a mut Ahead)>,
     /// Until all is read, the guests know that they are read.
     _heart: Option<Heart>,
     clock: &'a Clock,
@@ -251,13 +269,18 @@ pub(crate) struct Beside<'a> {
 }
 
 impl<'a> Beside<'a> {
-    pub(crate) fn new(keep: Keep, directory: &Path, clock: &'a Clock) -> Result<Self> {
+    pub(crate) fn new(keep: Keep, directory: &Path, clock: &'a Clock, ahead: Option<&'a mut Ahead>) -> Result<Self> {
         let aggregator = match keep {
             Keep::Events => None,
             Keep::Sums { .. } => Some(Aggregator::new(directory, clock.ticks)?),
         };
         let heart = aggregator.as_ref().map(|_| Heart::start(directory)).transpose()?;
-        Ok(Self { aggregator, _heart: heart, clock, failed: None })
+        // Where there is no thread for it, all is done in the end.
+        let finishing = ahead.filter(|_| keep == Keep::Events).and_then(|wanted| {
+            let thread = Thread::start(directory, *clock, std::mem::take(wanted)).ok()?;
+            Some((thread, wanted))
+        });
+        Ok(Self { aggregator, finishing, _heart: heart, clock, failed: None })
     }
 
     pub(crate) fn poll(&mut self) {
@@ -268,6 +291,9 @@ impl<'a> Beside<'a> {
 
     /// How many streams were added up.
     pub(crate) fn end(mut self, running: &[u32]) -> Result<usize> {
+        if let Some((thread, wanted)) = self.finishing.take() {
+            *wanted = thread.end().unwrap_or_default();
+        }
         if let Some(failed) = self.failed.take() {
             return Err(failed);
         }

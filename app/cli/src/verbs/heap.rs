@@ -15,7 +15,7 @@ use model::{Bytes, Error, Exit, Result};
 use serde::Serialize;
 use std::path::Path;
 use std::time::Instant;
-use work::heaps::conclude::Streams;
+use work::heaps::conclude::{Early, Streams};
 use work::heaps::{self, AnswerDocument};
 use work::progress::Tell;
 
@@ -58,7 +58,9 @@ fn record(args: &RunArgs, quiet: bool) -> Result<Exit> {
     };
     let mut progress = Progress::new(quiet);
     let began = Instant::now();
-    let recording = record::run(&plan, env!("CARGO_PKG_VERSION"), &mut |phase| {
+    let mut early = if args.raw || args.aggregate { None } else { Some(Early::new()) };
+    let ahead = early.as_mut().map(|early| &mut early.ahead);
+    let recording = record::run_ahead(&plan, env!("CARGO_PKG_VERSION"), ahead, &mut |phase| {
         // While the program runs, the terminal is its own.
         let what = match phase {
             Phase::Running(_) => return,
@@ -68,7 +70,7 @@ fn record(args: &RunArgs, quiet: bool) -> Result<Exit> {
         progress.note(&what, began.elapsed());
     })?;
     let form = if args.json { Form::Json } else { Form::Text };
-    let streams = if args.raw || args.aggregate { Streams::Stay } else { Streams::Finish };
+    let streams = early.map_or(Streams::Stay, Streams::Finish);
     conclude(&plan.output, &mut progress, began, args.leaks, form, streams)?;
     heaps::hand_over(&plan.output)?;
     Ok(verdict(&recording))

@@ -30,8 +30,27 @@ pub struct RunDocument {
     pub time_resolution_ns: Nanos,
     /// Whether it has sums in the place of events.
     pub summed: bool,
+    /// What finishing did; `None`: the streams stay, or are added up.
+    pub finishing: Option<Finishing>,
     /// What it says.
     pub report: Report,
+}
+
+/// What finishing a fresh recording did.
+#[derive(Debug, Serialize)]
+pub struct Finishing {
+    /// Streams that were rewritten.
+    pub streams: u64,
+    /// Those of them that were followed while the program ran.
+    pub ahead: u64,
+    /// Those that were followed in vain: an event was written too late, or something failed.
+    pub again: u64,
+    /// Their events.
+    pub events: u64,
+    /// Their size.
+    pub before_bytes: Bytes,
+    /// Size of what was written in their place.
+    pub after_bytes: Bytes,
 }
 
 /// `thaw.heap-finish/1`: what rewriting a recording did.
@@ -97,6 +116,14 @@ pub fn conclude(directory: &Path, streams: Streams, progress: &mut dyn Tell, beg
         recording: reader.recording().clone(),
         time_resolution_ns: if all { heaprec::finish::QUANTUM } else { Nanos(0) },
         summed: reader.processes().iter().any(Process::is_summed),
+        finishing: done.finished.map(|done| Finishing {
+            streams: done.streams,
+            ahead: done.ahead,
+            again: done.again,
+            events: done.events,
+            before_bytes: Bytes(done.before),
+            after_bytes: Bytes(done.after),
+        }),
         report: done.report,
     };
     Ok(Concluded { document, failed: done.failed })

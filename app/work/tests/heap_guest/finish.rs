@@ -11,6 +11,7 @@ use heaprec::record;
 use heaprec::record::Existing;
 use serde_json::{Value, json};
 use std::path::Path;
+use work::heaps::conclude::{Early, Streams, conclude};
 
 /// All answers that are made of numbers.
 fn answers(directory: &Path) -> Value {
@@ -100,5 +101,56 @@ fn a_finished_recording_answers_as_its_streams_do() {
             assert!(done.streams > 0 && done.after < done.before, "{name}: {done:?}");
             assert_same(name, &exact, &answers(&plan.output), 1);
         }
+    }
+}
+
+/// The streams of a recording, without what was made of them.
+fn streams_of(recording: &Path, to: &Path) {
+    std::fs::create_dir(to).unwrap();
+    for entry in std::fs::read_dir(recording).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension() != Some("events".as_ref()) {
+            std::fs::copy(&path, to.join(path.file_name().unwrap())).unwrap();
+        }
+    }
+}
+
+#[test]
+fn finishing_while_the_program_runs_gives_what_finishing_in_the_end_gives() {
+    let Some(bench) = Bench::new() else { return };
+    let compiled = |name| bench.compile(name, &[]).into_string().unwrap();
+    let [churn, race, tree] = ["churn", "race", "tree"].map(compiled);
+    for (number, script) in [
+        // Threads in several processes, one after the other and at once; one that ends while others go on.
+        format!("{race} 2000; {churn} 4 1000 & {churn} 1 1000; wait"),
+        format!("{tree}; {churn} 4 1000; {race} 2000"),
+        format!("{churn} 2 3000"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let output = bench.path(&format!("{number}.heap"));
+        // The program goes on until one of its processes that have ended is finished.
+        let wait = format!("until set -- {}/*.events; [ -e \"$1\" ]; do sleep 0.3; done", output.display());
+        let command = ["sh", "-c", &format!("{script}; {wait}")].map(Into::into).to_vec();
+        let plan = record::Plan { output, ..bench.plan(command) };
+        let mut early = Early::new();
+        record::run_ahead(&plan, "test", Some(&mut early.ahead), &mut |_| {}).unwrap();
+        let there = bench.path(&format!("{number}.there"));
+        streams_of(&plan.output, &there);
+        let exact = answers(&there);
+        let done = conclude(&Reader::open(&plan.output).unwrap(), Streams::Finish(early), &mut |_| {}).unwrap();
+        let counts = done.finished.unwrap();
+        assert!(done.failed.is_none() && counts.ahead > 0, "{script}: {:?} {counts:?}", done.failed);
+        assert_eq!(counts.streams as usize, done.report.processes.len(), "{script}");
+        let finished = answers(&plan.output);
+        assert_same(&script, &exact, &finished, 1);
+        // What was said of them on the way, but for the names.
+        let mut said = serde_json::to_value(&done.report).unwrap();
+        said["processes"].as_array_mut().unwrap().iter_mut().for_each(|process| process["leaks"] = Value::Null);
+        let mut exact = exact["report"].clone();
+        exact["processes"].as_array_mut().unwrap().iter_mut().for_each(|process| process["leaks"] = Value::Null);
+        assert_same(&script, &exact, &said, 1);
+        assert_eq!(finish::finish(&there, &mut |_| {}).unwrap().events, counts.events, "{script}");
     }
 }

@@ -1,9 +1,9 @@
-//! Reading a stream while it is written: events up to a moment, each once; what was read is freed on the disk.
+//! Reading a stream while it is written: events up to a moment, each once; what was read may be freed on the disk.
 
 use super::{Events, nanos, process, read_head};
 use crate::event::{Process, ProcessId};
 use crate::form::Form;
-use crate::stream::{Lane, read_at};
+use crate::stream::{AfterRead, Lane, read_at};
 use crate::wire;
 use heap_wire::PAGE;
 use model::Result;
@@ -11,13 +11,14 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::rc::Rc;
+use std::sync::Arc;
 
 /// What is known of a stream that grows.
 #[derive(Debug)]
 pub(super) struct Growing {
-    file: Rc<File>,
+    file: Arc<File>,
     path: PathBuf,
+    after: AfterRead,
     /// All chunks before this place are known.
     known: u64,
     /// Where the last chunk that is known ends.
@@ -28,6 +29,8 @@ pub(super) struct Growing {
     numbers: HashMap<u32, usize>,
     /// Lanes without a record that could be read.
     idle: Vec<usize>,
+    /// Records that were written after later ones had been taken.
+    late: u64,
 }
 
 /// The process of a stream that is being written; `None`: it is being set up. `first` are the ticks at which the
@@ -40,16 +43,18 @@ pub fn process_of(path: &Path, first: u64, rate: f64) -> Result<Option<Process>>
 
 impl Events {
     /// Events of a stream that is being written. There are none before [`Events::advance`].
-    pub fn follow(process: &Process, file: Rc<File>, rate: f64) -> Self {
+    pub fn follow(process: &Process, file: Arc<File>, rate: f64, after: AfterRead) -> Self {
         let (path, known) = (process.file.clone(), PAGE as u64);
         let growing = Growing {
             file,
             path,
+            after,
             known,
             reached: known,
             beyond: BTreeMap::new(),
             numbers: HashMap::new(),
             idle: Vec::new(),
+            late: 0,
         };
         Self { growing: Some(growing), ..Self::empty(process, rate) }
     }
@@ -66,7 +71,8 @@ impl Events {
                 (None, Some(chunk)) => {
                     let lanes = &mut self.lanes;
                     let lane = *growing.numbers.entry(chunk.lane).or_insert_with(|| {
-                        lanes.push(Lane::growing(Rc::clone(&growing.file), growing.path.clone()));
+                        let (file, path) = (Arc::clone(&growing.file), growing.path.clone());
+                        lanes.push(Lane::growing(file, path, chunk.lane, growing.after));
                         growing.idle.push(lanes.len() - 1);
                         lanes.len() - 1
                     });
@@ -90,11 +96,21 @@ impl Events {
         }
         for index in std::mem::take(&mut growing.idle) {
             match self.lanes[index].peek()? {
-                Some(ticks) => self.order.push(Reverse((ticks, index))),
+                Some(ticks) => {
+                    let number = self.lanes[index].number;
+                    growing.late += u64::from((ticks, number) < self.reached);
+                    self.order.push(Reverse((ticks, number, index)));
+                }
                 None => growing.idle.push(index),
             }
         }
         Ok(())
+    }
+
+    /// How often a record was written only after [`Events::fill`] had gone past its time: then events came in another
+    /// order than they were.
+    pub fn late(&self) -> u64 {
+        self.growing.as_ref().map_or(0, |growing| growing.late)
     }
 
     /// Bytes of the stream that the reader has behind it: all that are known but the chunks that wait for the one
@@ -110,6 +126,11 @@ impl Events {
             (None, Some(growing)) => growing.idle.push(index),
             (damage, _) => self.warnings.extend(damage),
         }
+    }
+
+    /// Tells times by another rate: it is known better when the recording has ended.
+    pub fn retime(&mut self, rate: f64) {
+        self.rate = rate;
     }
 
     /// After the last event of a stream that was followed: what could not be read becomes a warning.

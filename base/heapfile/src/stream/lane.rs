@@ -6,9 +6,10 @@ use crate::stack::{StackId, Stacks};
 use crate::wire::{self, Body, Chunk, Fields, Meta, StackPart};
 use heap_wire::{DICTIONARY, DICTIONARY_FRAMES, UNKNOWN_SLOP, USABLE_SIZES, kind, mark};
 use model::{Result, Warning, WarningKind, shown};
+use std::collections::VecDeque;
 use std::fs::File;
 use std::path::PathBuf;
-use std::rc::Rc;
+use std::sync::Arc;
 
 /// What a record turned out to be.
 pub(crate) enum Taken<'a> {
@@ -63,10 +64,12 @@ const NO_SEQUENCE: Sequence =
 
 #[derive(Debug)]
 pub struct Lane {
-    file: Rc<File>,
+    file: Arc<File>,
     path: PathBuf,
+    /// Which lane of the stream it is.
+    pub number: u32,
     /// Chunks and where they are, by sequence.
-    chunks: Vec<(Chunk, u64)>,
+    chunks: VecDeque<(Chunk, u64)>,
     /// The chunk that is read.
     chunk: usize,
     bytes: Vec<u8>,
@@ -83,21 +86,31 @@ pub struct Lane {
     /// Keys of sizes, and what the last block of each had beyond.
     slops: Vec<(u64, u32)>,
     damaged: bool,
-    /// Whether it is still written: what was read is freed on the disk.
-    growing: bool,
+    /// If it is still written: what becomes of what was read.
+    growing: Option<AfterRead>,
+}
+
+/// What becomes of the part of a growing stream that was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AfterRead {
+    /// It stays.
+    Kept,
+    /// It is freed on the disk.
+    Freed,
 }
 
 impl Lane {
     /// A lane of a stream that is still being written. It begins with [`Lane::peek`].
-    pub fn growing(file: Rc<File>, path: PathBuf) -> Self {
-        Self { growing: true, ..Self::new(file, path) }
+    pub fn growing(file: Arc<File>, path: PathBuf, number: u32, after: AfterRead) -> Self {
+        Self { growing: Some(after), ..Self::new(file, path, number) }
     }
 
-    pub fn new(file: Rc<File>, path: PathBuf) -> Self {
+    pub fn new(file: Arc<File>, path: PathBuf, number: u32) -> Self {
         Self {
             file,
             path,
-            chunks: Vec::new(),
+            number,
+            chunks: VecDeque::new(),
             chunk: 0,
             bytes: Vec::new(),
             at: 0,
@@ -110,20 +123,18 @@ impl Lane {
             told_slop: None,
             slops: vec![NO_SIZE; USABLE_SIZES],
             damaged: false,
-            growing: false,
+            growing: None,
         }
     }
 
     pub fn add(&mut self, chunk: Chunk, offset: u64) {
-        self.chunks.push((chunk, offset));
-        if self.growing {
-            self.chunks.sort_by_key(|(chunk, _)| chunk.sequence);
-        }
+        // Mostly they come in order.
+        let later = self.chunks.iter().rev().take_while(|(other, _)| other.sequence > chunk.sequence).count();
+        self.chunks.insert(self.chunks.len() - later, (chunk, offset));
     }
 
-    /// Sorts the chunks, cuts off what follows a hole, reads the first; the ticks of the first record.
+    /// Cuts off the chunks that follow a hole, reads the first; the ticks of the first record.
     pub fn begin(&mut self) -> Result<Option<u64>> {
-        self.chunks.sort_by_key(|(chunk, _)| chunk.sequence);
         let whole = self.chunks.iter().zip(0u32..).take_while(|((chunk, _), number)| chunk.sequence == *number).count();
         self.damaged = whole < self.chunks.len();
         self.chunks.truncate(whole);
@@ -150,8 +161,8 @@ impl Lane {
             if let Some(elapsed) = wire::elapsed(&self.bytes, self.at) {
                 return Ok(Some(self.ticks.saturating_add(elapsed)));
             }
-            if self.growing {
-                if !self.grow()? {
+            if let Some(after) = self.growing {
+                if !self.grow(after)? {
                     return Ok(None);
                 }
                 continue;
@@ -167,8 +178,8 @@ impl Lane {
     /// Reads what was written since; `false`: nothing, so far.
     ///
     /// A chunk that is followed by another one was complete before the other began, so what is there now is all of it.
-    fn grow(&mut self) -> Result<bool> {
-        let Some((chunk, offset)) = self.chunks.first().copied().filter(|_| !self.damaged) else { return Ok(false) };
+    fn grow(&mut self, after: AfterRead) -> Result<bool> {
+        let Some((chunk, offset)) = self.chunks.front().copied().filter(|_| !self.damaged) else { return Ok(false) };
         if self.bytes.is_empty() {
             // The first one may be told after later ones.
             if chunk.sequence == 0 {
@@ -186,10 +197,17 @@ impl Lane {
         if self.chunks.get(1).is_none_or(|(chunk, _)| chunk.sequence != next) {
             return Ok(false);
         }
-        punch(&self.file, &self.path, offset, u64::from(chunk.bytes))?;
-        self.chunks.remove(0);
+        if after == AfterRead::Freed {
+            punch(&self.file, &self.path, offset, u64::from(chunk.bytes))?;
+        }
+        self.chunks.pop_front();
         self.load()?;
         Ok(true)
+    }
+
+    /// When the record before the next one was made.
+    pub fn ticks(&self) -> u64 {
+        self.ticks
     }
 
     /// Whether nothing that is known of it was left unread.

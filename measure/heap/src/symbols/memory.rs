@@ -55,7 +55,6 @@ struct Made {
     /// The process's number and program.
     pid: u32,
     exe: PathBuf,
-    place: PerfMapPlace,
     addresses: BTreeSet<u64>,
 }
 
@@ -65,17 +64,19 @@ pub(crate) fn made_by(process: ProcessId) -> PathBuf {
 }
 
 impl Wanted {
+    /// Also those of another process, which the recording knows by this number.
+    pub fn extend(&mut self, process: ProcessId, other: Self) {
+        for (object, addresses) in other.objects {
+            self.objects.entry(object).or_default().extend(addresses);
+        }
+        self.made.extend(other.made.into_iter().map(|made| Made { process, ..made }));
+    }
+
     /// What a process has, after its last event: the stacks that will be `said` now, and all addresses of files that
     /// cannot be asked later. Nobody may ever ask for the others.
     ///
     /// Names of code that it made are in its `/tmp/perf-PID.map`, if it wrote one since the recording began.
-    pub fn add(
-        &mut self,
-        process: &Process,
-        recording: &Recording,
-        events: &Events,
-        said: impl IntoIterator<Item = StackId>,
-    ) {
+    pub fn add(&mut self, process: &Process, events: &Events, said: impl IntoIterator<Item = StackId>) {
         let (stacks, modules) = (events.stacks(), events.modules());
         let soon_gone: Vec<bool> = modules.iter().map(is_soon_gone).collect();
         let is_soon_gone =
@@ -88,16 +89,11 @@ impl Wanted {
             let object = (module.path.clone(), module.build_id.clone());
             self.objects.entry(object).or_default().insert(super::inside(address, Some(module)));
         }
-        let since = SystemTime::UNIX_EPOCH + Duration::from_nanos(recording.created_unix_ns);
-        // The stream may be rewritten by now; it is of its directory's user.
-        let user = process.file.parent().and_then(|directory| std::fs::metadata(directory).ok());
-        let user = user.map(|about| about.uid());
-        let place = user.and_then(|user| PerfMapPlace::of_ended(process.pid, user, since).ok());
         let made = stacks.addresses().filter(|address| address.module.is_none() && !address.is_gap());
         let addresses: BTreeSet<u64> = made.map(|address| super::inside(address, None)).collect();
-        if let Some(place) = place.filter(|_| !addresses.is_empty()) {
+        if !addresses.is_empty() {
             let (pid, exe) = (process.pid, process.exe.clone());
-            self.made.push(Made { process: process.id, pid, exe, place, addresses });
+            self.made.push(Made { process: process.id, pid, exe, addresses });
         }
     }
 }
@@ -125,7 +121,10 @@ pub struct Remembered {
 ///
 /// # Errors
 /// The file cannot be written. Objects that cannot be read are left out.
-pub fn remember(directory: &Path, wanted: Wanted) -> Result<Remembered> {
+pub fn remember(directory: &Path, recording: &Recording, wanted: Wanted) -> Result<Remembered> {
+    let since = SystemTime::UNIX_EPOCH + Duration::from_nanos(recording.created_unix_ns);
+    let cannot = |cause| Error::on(Exit::Data, "cannot read the recording", directory).because(cause);
+    let user = std::fs::metadata(directory).map_err(cannot)?.uid();
     let (mut texts, mut objects) = (Texts::default(), Vec::new());
     let mut remembered = Remembered::default();
     let of_objects = wanted.objects.into_iter().filter_map(|((path, build_id), addresses)| {
@@ -138,7 +137,7 @@ pub fn remember(directory: &Path, wanted: Wanted) -> Result<Remembered> {
     });
     let mut warnings = Vec::new();
     let of_made = wanted.made.into_iter().map(|made| {
-        let read = made.place.read();
+        let read = PerfMapPlace::of_ended(made.pid, user, since).and_then(|place| place.read());
         if let Err(why) = &read {
             warnings.push(Warning::new(WarningKind::Note, format!("code that process {} made: {why}", made.pid)));
         } else if let (Ok(None), Some(how)) = (&read, names_of_runtime(&made.exe)) {

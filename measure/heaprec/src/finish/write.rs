@@ -17,9 +17,26 @@ use std::os::unix::ffi::OsStrExt;
 const NODES: usize = 1 << 20;
 const TEXTS: usize = 1 << 10;
 
-/// Enters events.
-pub struct Writer<'a> {
-    out: &'a mut dyn Write,
+/// Of zstd: chosen by measurement.
+const LEVEL: i32 = 4;
+
+/// Begins a file: `page` is the first page of the stream, as it is in the end.
+pub fn head(out: &mut dyn Write, page: &[u8], quantum: Quantum) -> io::Result<()> {
+    out.write_all(&MAGIC)?;
+    out.write_all(&VERSION.to_le_bytes())?;
+    let mut head = quantum.ticks.get().to_le_bytes().to_vec();
+    head.extend(zstd::bulk::compress(page, LEVEL)?);
+    write_section(out, section::HEAD, &head)
+}
+
+fn write_section(out: &mut dyn Write, kind: u8, content: &[u8]) -> io::Result<()> {
+    out.write_all(&section_head(kind, content))?;
+    out.write_all(content)
+}
+
+/// Enters events: what follows the head of a file.
+pub struct Writer<W> {
+    out: W,
     packer: Packer,
     columns: [Vec<u8>; COLUMNS],
     block: Vec<u8>,
@@ -51,12 +68,12 @@ pub struct Writer<'a> {
     notes: usize,
 }
 
-impl<'a> Writer<'a> {
-    /// Begins a file: `page` is the first page of the stream.
-    pub fn new(out: &'a mut dyn Write, page: &[u8], quantum: Quantum, level: i32) -> io::Result<Self> {
-        let mut writer = Self {
+impl<W: Write> Writer<W> {
+    /// Nothing yet.
+    pub fn new(out: W, quantum: Quantum) -> io::Result<Self> {
+        Ok(Self {
             out,
-            packer: Packer::new(level)?,
+            packer: Packer::new(LEVEL)?,
             columns: Default::default(),
             block: Vec::new(),
             quantum,
@@ -79,18 +96,7 @@ impl<'a> Writer<'a> {
             address: 0,
             modules: 0,
             notes: 0,
-        };
-        writer.out.write_all(&MAGIC)?;
-        writer.out.write_all(&VERSION.to_le_bytes())?;
-        let mut head = quantum.ticks.get().to_le_bytes().to_vec();
-        head.extend(zstd::bulk::compress(page, level)?);
-        writer.section(section::HEAD, &head)?;
-        Ok(writer)
-    }
-
-    fn section(&mut self, kind: u8, content: &[u8]) -> io::Result<()> {
-        self.out.write_all(&section_head(kind, content))?;
-        self.out.write_all(content)
+        })
     }
 
     fn column(&mut self, column: Column) -> &mut Vec<u8> {
@@ -327,9 +333,7 @@ impl<'a> Writer<'a> {
         put(&mut self.block, self.in_block.into());
         self.events += u64::from(self.in_block);
         self.packer.pack(&mut self.columns, &mut self.block)?;
-        let block = std::mem::take(&mut self.block);
-        self.section(section::BLOCK, &block)?;
-        self.block = block;
+        write_section(&mut self.out, section::BLOCK, &self.block)?;
         (self.in_block, self.run, self.time.1) = (0, 0, 0);
         Ok(())
     }
@@ -370,14 +374,14 @@ impl<'a> Writer<'a> {
         self.nodes = events.stacks().len();
     }
 
-    /// Writes the last block and the end of the file; returns the number of events.
-    pub fn end(mut self, events: &Events) -> io::Result<u64> {
+    /// Writes the last block and the end of the file; the number of events, and what was written to.
+    pub fn end(mut self, events: &Events) -> io::Result<(u64, W)> {
         self.end_block(events)?;
         let mut end = Vec::new();
         put(&mut end, self.events);
         put(&mut end, events.warnings().len() as u64);
         events.warnings().iter().for_each(|warning| put_bytes(&mut end, warning.text.as_bytes()));
-        self.section(section::END, &end)?;
-        Ok(self.events)
+        write_section(&mut self.out, section::END, &end)?;
+        Ok((self.events, self.out))
     }
 }

@@ -15,6 +15,8 @@ pub struct Live {
     blocks: HashMap<u64, u64>,
     /// Blocks that `realloc` is about to replace, or copies at this moment.
     replaced: Vec<Block>,
+    /// Blocks that it made, as [`heapfile::live::LiveId::serial`] counts them.
+    pub serial: u64,
     /// Mappings that it made itself: lengths by address.
     mapped: HashMap<u64, u64>,
 }
@@ -37,6 +39,7 @@ impl Live {
     }
 
     fn add(&mut self, process: &Process, until: u64) -> Result<()> {
+        self.serial = 0;
         let mut events = Events::of(process)?;
         let mut ledger = Ledger::new(process.origin);
         let mut replacing: HashMap<ThreadId, Block> = HashMap::new();
@@ -46,6 +49,9 @@ impl Live {
             }
             let change = ledger.enter(&event);
             replacing.remove(&event.thread);
+            let came = matches!(event.what, What::Alloc { .. })
+                || matches!(event.what, What::Restored { .. }) && change != Change::Nothing;
+            self.serial += u64::from(came);
             if let (Change::Went(ptr, block), What::Free { by: Freer::Realloc, .. }) = (change, event.what) {
                 replacing.insert(event.thread, Block { start: ptr.0, size: block.size });
             }

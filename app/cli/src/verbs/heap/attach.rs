@@ -15,7 +15,7 @@ pub fn attach(args: &AttachArgs, quiet: bool) -> Result<Exit> {
     use heaprec::record::{self, Existing, FreeStacks, Keep, Phase, Sample};
     use model::Error;
     use std::time::Instant;
-    use work::heaps::conclude::Streams;
+    use work::heaps::conclude::{Early, Streams};
     use work::progress::Tell;
 
     os::interrupt::install()?;
@@ -34,14 +34,16 @@ pub fn attach(args: &AttachArgs, quiet: bool) -> Result<Exit> {
     };
     let mut progress = Progress::new(quiet);
     let began = Instant::now();
-    heaprec::attach::run(&plan, env!("CARGO_PKG_VERSION"), &mut |phase| {
+    let mut early = if args.aggregate { None } else { Some(Early::new()) };
+    let ahead = early.as_mut().map(|early| &mut early.ahead);
+    heaprec::attach::run_ahead(&plan, env!("CARGO_PKG_VERSION"), ahead, &mut |phase| {
         let what = match phase {
             Phase::Running(pid) => text::heap::recording(pid, args.seconds),
             _ => "reading the recording".into(),
         };
         progress.note(&what, began.elapsed());
     })?;
-    let streams = if args.aggregate { Streams::Stay } else { Streams::Finish };
+    let streams = early.map_or(Streams::Stay, Streams::Finish);
     let form = if args.json { super::Form::Json } else { super::Form::Text };
     super::conclude(&plan.output, &mut progress, began, args.leaks, form, streams)?;
     work::heaps::hand_over(&plan.output)?;
