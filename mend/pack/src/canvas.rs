@@ -30,7 +30,7 @@ pub struct Piece<'a> {
 }
 
 impl Piece<'_> {
-    fn end(&self) -> u64 {
+    pub fn end(&self) -> u64 {
         self.at + self.bytes.len() as u64
     }
 }
