@@ -74,8 +74,17 @@ impl<'i, 'a> Facts<'i, 'a> {
         let table = self.dynamic.vaddr..self.dynamic.vaddr + self.dynamic_len();
         let meets =
             |range: &Range<u64>, start: u64, len: u64| start < range.end && start.saturating_add(len) > range.start;
-        let touched = &self.partition.touched;
-        if let Some((at, _)) = touched.iter().find(|(at, len)| meets(&run, *at, *len) || meets(&table, *at, *len)) {
+        let word = self.image.word.bytes();
+        let packed = |range: &Range<u64>| {
+            let first = self.partition.packed.partition_point(|at| at.saturating_add(word) <= range.start);
+            self.partition.packed.get(first).copied().filter(|at| *at < range.end)
+        };
+        let other = |range: &Range<u64>| {
+            let touched = self.partition.touched.iter().find(|(at, len)| meets(range, *at, *len));
+            touched.map(|(at, _)| *at)
+        };
+        let ranges = [&run, &table];
+        if let Some(at) = ranges.iter().find_map(|range| packed(range).or_else(|| other(range))) {
             let sentence = format!("a relocation changes {at:#x}, in the loader's tables");
             return Err(refuse(Reason::RelocationLayout, sentence));
         }

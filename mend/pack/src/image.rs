@@ -192,6 +192,24 @@ pub fn word_at(bytes: &[u8], offset: u64, word: Word) -> Option<u64> {
     }
 }
 
+/// Two or three numbers as wide as the class, from bytes that hold them; zeros where they do not.
+#[inline]
+pub fn words_of(bytes: &[u8], word: Word) -> [u64; 3] {
+    match word {
+        Word::Four => numbers(bytes.as_chunks().0, |raw| u32::from_le_bytes(*raw).into()),
+        Word::Eight => numbers(bytes.as_chunks().0, |raw| u64::from_le_bytes(*raw)),
+    }
+}
+
+#[inline]
+fn numbers<const LEN: usize>(raw: &[[u8; LEN]], number: impl Fn(&[u8; LEN]) -> u64) -> [u64; 3] {
+    match raw {
+        [one, two, three, ..] => [number(one), number(two), number(three)],
+        [one, two] => [number(one), number(two), 0],
+        _ => [0; 3],
+    }
+}
+
 /// Appends a number as wide as the class. The value fits: it came from such a file, or was checked by the layout.
 pub fn push_word(out: &mut Vec<u8>, value: u64, word: Word) {
     out.extend_from_slice(&value.to_le_bytes()[..word.bytes() as usize]);
@@ -199,7 +217,11 @@ pub fn push_word(out: &mut Vec<u8>, value: u64, word: Word) {
 
 /// Overwrites a number as wide as the class; `false` if there is no room.
 pub fn set_word(bytes: &mut [u8], offset: u64, value: u64, word: Word) -> bool {
-    set_bytes(bytes, offset, &value.to_le_bytes()[..word.bytes() as usize])
+    // Of a length that is known: these are millions.
+    match word {
+        Word::Four => set_bytes(bytes, offset, &(value as u32).to_le_bytes()),
+        Word::Eight => set_bytes(bytes, offset, &value.to_le_bytes()),
+    }
 }
 
 /// Overwrites bytes; `false` if there is no room.

@@ -1,7 +1,7 @@
 //! The relocation table: which relative relocations can be packed, which stay, and what their words must hold.
 
 use crate::dynamic::Dynamic;
-use crate::image::{Image, Machine, Segment, symbol_len, u32_at, word_at};
+use crate::image::{Image, Machine, Segment, symbol_len, u32_at, word_at, words_of};
 use crate::report::{Kept, Reason, Refusal, Why};
 use crate::stop::{Stop, refuse};
 use elf::relr::Word;
@@ -99,15 +99,12 @@ fn entries<'a>(image: &Image<'a>, place: &Place) -> Result<impl Iterator<Item = 
     let raw = image.at(place.vaddr, place.len);
     let raw = raw.ok_or_else(|| refuse(Reason::Damaged, "its relocation table is not loaded"))?;
     Ok(raw.chunks_exact(form.entry_len(word) as usize).map(move |chunk| {
-        // The chunk holds all three numbers.
-        let number = |index: u64| word_at(chunk, index * word.bytes(), word).unwrap_or_default();
-        let info = number(1);
+        let [at, info, addend] = words_of(chunk, word);
         let (symbol, kind) = match word {
             Word::Four => (info >> 8, info as u8 as u32),
             Word::Eight => (info >> 32, info as u32),
         };
-        let addend = if form == Form::Rela { number(2) } else { 0 };
-        Entry { at: number(0), kind, symbol, addend }
+        Entry { at, kind, symbol, addend }
     }))
 }
 
@@ -144,7 +141,7 @@ pub struct Partition {
     pub kept: Vec<Kept>,
     /// The relative relocations that stay point here; with `addends`, these are all pointers that the file holds.
     pub kept_targets: Vec<u64>,
-    /// Start and length of everything that any relocation changes, by address.
+    /// Start and length of everything that the other relocations change, by address.
     pub touched: Vec<(u64, u64)>,
 }
 
@@ -170,18 +167,29 @@ pub fn partition(
     places: &Places,
     early: &[(Range<u64>, Why)],
 ) -> Result<Partition, Stop> {
+    let mut result = divide(image, dynamic, places, early, &[])?;
+    let word_len = image.word.bytes();
+    if touch(&result.packed, &result.touched, word_len) {
+        // Rare: what shares bytes with something else is found first, and stays.
+        let mut all: Vec<(u64, u64)> = result.packed.iter().map(|at| (*at, word_len)).collect();
+        all.append(&mut result.touched);
+        all.sort_unstable();
+        result = divide(image, dynamic, places, early, &overlapping(&all))?;
+    }
+    Ok(result)
+}
+
+/// Divides the main table where it is known whose words, rising, overlap with something else.
+fn divide(
+    image: &Image<'_>,
+    dynamic: &Dynamic,
+    places: &Places,
+    early: &[(Range<u64>, Why)],
+    overlapping: &[u64],
+) -> Result<Partition, Stop> {
     let word = image.word;
     let relative = image.machine.relative();
     let count = (places.main.len / places.main.form.entry_len(word)) as usize;
-    // Start and length of everything that a relocation touches, by address.
-    let mut touched: Vec<(u64, u64)> = Vec::with_capacity(count);
-    for place in std::iter::once(&places.main).chain(&places.plt) {
-        touched.extend(entries(image, place)?.map(|entry| (entry.at, width(image, dynamic, &entry))));
-    }
-    // Mostly sorted already, which this sort notices.
-    touched.sort();
-    let overlapping = overlapping(&touched);
-
     let leading = dynamic.get(places.main.form.tags()[2]).unwrap_or(0);
     let mut result =
         Partition { packed: Vec::with_capacity(count), addends: Vec::with_capacity(count), ..Partition::default() };
@@ -201,7 +209,7 @@ pub fn partition(
             }
             let needed = early.get(early.partition_point(|(range, _)| range.end <= entry.at));
             let needed = needed.filter(|(range, _)| range.start < entry.at.saturating_add(word.bytes()));
-            let why = why_not(&entry, load, &overlapping, word).or(needed.map(|(_, why)| *why));
+            let why = why_not(&entry, load, overlapping, word).or(needed.map(|(_, why)| *why));
             let in_place = || word_at(image.bytes, image.offset_of(entry.at)?, word);
             let target = match places.main.form {
                 Form::Rela => Some(entry.addend),
@@ -220,17 +228,30 @@ pub fn partition(
                 }
             }
         }
+        result.touched.push((entry.at, width(image, dynamic, &entry)));
         result.rest.extend_from_slice(raw);
         result.rest_leading += u64::from((index as u64) < leading);
     }
+    if let Some(plt) = &places.plt {
+        result.touched.extend(entries(image, plt)?.map(|entry| (entry.at, width(image, dynamic, &entry))));
+    }
+    result.touched.sort_unstable();
     if !sorted {
         let mut both: Vec<_> = result.packed.iter().copied().zip(result.addends.iter().copied()).collect();
         both.sort_unstable();
         (result.packed, result.addends) = both.into_iter().unzip();
     }
     result.kept = kept.into_iter().map(|(why, count)| Kept { why, count }).collect();
-    result.touched = touched;
     Ok(result)
+}
+
+/// Whether words, rising, share bytes with each other or with one of `others`.
+fn touch(words: &[u64], others: &[(u64, u64)], len: u64) -> bool {
+    !words.is_sorted_by(|one, next| next.checked_sub(*one).is_some_and(|gap| gap >= len))
+        || others.iter().any(|(start, width)| {
+            let next = words.partition_point(|at| at.saturating_add(len) <= *start);
+            *width != 0 && words.get(next).is_some_and(|at| *at < start.saturating_add(*width))
+        })
 }
 
 fn why_not(entry: &Entry, load: Option<&Segment>, overlapping: &[u64], word: Word) -> Option<Why> {
@@ -286,5 +307,26 @@ fn width(image: &Image<'_>, dynamic: &Dynamic, entry: &Entry) -> u64 {
         }
         kind if kind == descriptor => 2 * word.bytes(),
         _ => word.bytes(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{overlapping, touch};
+
+    #[test]
+    fn words_touch_where_they_share_a_byte_with_each_other_or_with_something_else() {
+        assert!(!touch(&[8, 16, 40], &[(0, 8), (24, 16), (44, 0), (48, 8)], 8));
+        assert!(touch(&[8, 15], &[], 8) && touch(&[8, 8], &[], 8) && touch(&[16, 8], &[], 8));
+        for other in [(1, 8), (15, 1), (0, 100), (16, 1), (23, 8)] {
+            assert!(touch(&[8, 16, 40], &[(0, 8), other], 8), "{other:?}");
+        }
+        assert!(!touch(&[u64::MAX - 7], &[(0, 8)], 8));
+    }
+
+    #[test]
+    fn what_overlaps_is_named_once() {
+        assert_eq!(overlapping(&[(0, 8), (8, 8), (20, 0), (24, 8), (28, 8), (28, 8), (40, 8)]), [24, 28]);
+        assert_eq!(overlapping(&[(0, 100), (8, 8), (50, 8), (100, 8)]), [0, 8, 50]);
     }
 }

@@ -5,7 +5,7 @@ mod common;
 
 use common::view::{Field, View};
 use common::{Linker, Machine, Programs, Variant, Workshop, place};
-use pack::{Options, Outcome, Space, pack_bytes};
+use pack::{Options, Outcome, Space, Why, pack_bytes};
 use proptest::prelude::*;
 use std::sync::LazyLock;
 use verify::{Allowed, Expected, Kind, Word, offline, offline_expecting};
@@ -68,6 +68,7 @@ const DT_GNU_HASH: u64 = 0x6fff_fef5;
 const DT_VERSYM: u64 = 0x6fff_fff0;
 const R_64: u32 = 1;
 const R_GLOB_DAT: u32 = 6;
+const R_RELATIVE: u32 = 8;
 const PT_TLS: u32 = 7;
 const PT_RELRO: u32 = 0x6474_e552;
 const PT_STACK: u32 = 0x6474_e551;
@@ -118,6 +119,14 @@ const FAULTS: &[Fault] = &[
     }),
     ("a RELR address outside", |file| file.set_u64(file.table(DT_RELR), 1 << 40)),
     ("the RELR table begins with a bitmap", |file| file.set_u64(file.table(DT_RELR), 3)),
+    ("an address that is right at the first base alone", |file| {
+        let (place, address) = bitmap_at(file);
+        let word = file.u64(place);
+        let highest = 63 - word.leading_zeros();
+        file.set_u64(place, word & !(1 << highest));
+        let at = file.offset(address + 8 * u64::from(highest - 1));
+        file.add(at, FIRST_BASE);
+    }),
     ("DT_RELRENT", |file| file.set_u64(file.value_place(DT_RELRENT), 24)),
     ("DT_RELR elsewhere", |file| {
         let place = file.value_place(DT_RELR);
@@ -299,12 +308,26 @@ const PROGRAM_FAULTS: &[Fault] = &[
     ("DT_FLAGS_1", |file| file.add(file.value_place(0x6fff_fffb), 1)),
 ];
 
+/// Where the oracle loads both files first.
+const FIRST_BASE: u64 = 0x5555_5555_4000;
+
 /// A RELR bitmap with some bits.
 fn bitmap(file: &View) -> usize {
+    bitmap_at(file).0
+}
+
+/// A RELR bitmap with some bits, and the address that its first bit stands for.
+fn bitmap_at(file: &View) -> (usize, u64) {
     let table = file.table(DT_RELR);
-    let words = (table..table + file.value(DT_RELRSZ) as usize).step_by(8);
-    let found = words.into_iter().find(|at| file.u64(*at) & 1 == 1 && file.u64(*at).count_ones() > 2);
-    found.expect("a bitmap")
+    let mut address = 0;
+    for place in (table..table + file.value(DT_RELRSZ) as usize).step_by(8) {
+        match file.u64(place) {
+            word if word & 1 == 0 => address = word + 8,
+            word if word.count_ones() > 2 => return (place, address),
+            _ => address += 63 * 8,
+        }
+    }
+    panic!("no bitmap");
 }
 
 /// Writes an entry over the terminator; linkers leave spare ones behind it.
@@ -345,6 +368,25 @@ fn every_planted_fault_of_a_program_is_found() {
     for pair in pairs("program") {
         plant(&pair, PROGRAM_FAULTS);
     }
+}
+
+#[test]
+fn words_that_two_relocations_change_stay_in_the_table() {
+    let Some(built) = built() else { return };
+    let mut file = View::new(&std::fs::read(built.plain.path("libcorpus.so")).expect("a library that was linked"));
+    let places = file.relocations(R_RELATIVE);
+    let side_by_side = |run: &&[usize]| run.windows(2).all(|pair| file.u64(pair[0]) + 8 == file.u64(pair[1]));
+    let places = places.windows(12).find(side_by_side).expect("words side by side").to_vec();
+    // The same word twice, and one that lies in two others.
+    file.set_u64(places[2], file.u64(places[3]));
+    file.set_u64(places[6], file.u64(places[7]) + 4);
+    let (outcome, packed) = pack_bytes(&file.bytes, &Options::default()).expect("no error");
+    let Outcome::Packed(report) = outcome else { panic!("{outcome:?}") };
+    let kept: Vec<_> = report.relocations.kept.iter().map(|kept| (kept.why, kept.count)).collect();
+    assert_eq!(kept, [(Why::Overlap, 5)]);
+    assert_eq!(report.relocations.packed + 5, report.relocations.relative);
+    let verdict = offline(&file.bytes, &packed.expect("bytes")).expect("a usable original");
+    assert!(verdict.agrees(), "{:#?}", verdict.differences);
 }
 
 #[test]

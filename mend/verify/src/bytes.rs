@@ -77,20 +77,55 @@ impl Format {
         }
     }
 
-    /// An address as bytes; the first [`Format::word_len`] of them count.
-    pub(crate) fn word_bytes(self, value: u64) -> [u8; 8] {
-        match (self.class, self.order) {
-            (Class::Elf32, Order::Little) => {
-                let [a, b, c, d] = (value as u32).to_le_bytes();
-                [a, b, c, d, 0, 0, 0, 0]
+    /// Two or three addresses, from bytes that hold them; zeros where they do not.
+    #[inline]
+    pub(crate) fn words(self, bytes: &[u8]) -> [u64; 3] {
+        match self.class {
+            Class::Elf32 => {
+                let number = |raw: &[u8; 4]| match self.order {
+                    Order::Little => u32::from_le_bytes(*raw).into(),
+                    Order::Big => u32::from_be_bytes(*raw).into(),
+                };
+                numbers(bytes.as_chunks().0, number)
             }
-            (Class::Elf32, Order::Big) => {
-                let [a, b, c, d] = (value as u32).to_be_bytes();
-                [a, b, c, d, 0, 0, 0, 0]
+            Class::Elf64 => {
+                let number = |raw: &[u8; 8]| match self.order {
+                    Order::Little => u64::from_le_bytes(*raw),
+                    Order::Big => u64::from_be_bytes(*raw),
+                };
+                numbers(bytes.as_chunks().0, number)
             }
-            (Class::Elf64, Order::Little) => value.to_le_bytes(),
-            (Class::Elf64, Order::Big) => value.to_be_bytes(),
         }
+    }
+
+    /// Writes an address. `None`: it does not fit in.
+    pub(crate) fn set_word(self, bytes: &mut [u8], at: usize, value: u64) -> Option<()> {
+        let rest = bytes.get_mut(at..)?;
+        match self.class {
+            Class::Elf32 => {
+                let narrow = value as u32;
+                *rest.first_chunk_mut()? = match self.order {
+                    Order::Little => narrow.to_le_bytes(),
+                    Order::Big => narrow.to_be_bytes(),
+                };
+            }
+            Class::Elf64 => {
+                *rest.first_chunk_mut()? = match self.order {
+                    Order::Little => value.to_le_bytes(),
+                    Order::Big => value.to_be_bytes(),
+                };
+            }
+        }
+        Some(())
+    }
+}
+
+#[inline]
+fn numbers<const LEN: usize>(raw: &[[u8; LEN]], number: impl Fn(&[u8; LEN]) -> u64) -> [u64; 3] {
+    match raw {
+        [one, two, three, ..] => [number(one), number(two), number(three)],
+        [one, two] => [number(one), number(two), 0],
+        _ => [0; 3],
     }
 }
 

@@ -18,9 +18,10 @@ pub(crate) struct Image<'a> {
     base: u64,
     /// Addresses of relocations that have no place in the image; the loader would write there anyway.
     pub(crate) misplaced: Vec<u64>,
-    /// Addresses of words to which the base was added, and of words that relocations wrote otherwise.
-    moving: Vec<u64>,
-    still: Vec<u64>,
+    /// How many words the base was added to.
+    relative: u64,
+    /// Whether all words that relocations wrote are aligned, have memory, and were written once.
+    once: bool,
     /// How many pages may be copied.
     room: usize,
 }
@@ -34,18 +35,50 @@ struct Load<'a> {
 #[derive(Default)]
 struct Pages {
     index: BTreeMap<u64, usize>,
-    pages: Vec<Box<[u8; PAGE as usize]>>,
+    pages: Vec<Box<Page>>,
     /// The page that was written last: neighbours in the table are neighbours in memory.
-    last: Option<Open>,
+    open: Open,
 }
 
-/// A copied page, and what of it is memory of one segment.
-#[derive(Clone, Copy)]
+/// A copied page, and which of its words relocations wrote: a bit for each.
+struct Page {
+    bytes: [u8; PAGE as usize],
+    /// Words to which the base was added.
+    moving: [u64; 16],
+    /// Words that were written otherwise.
+    still: [u64; 16],
+}
+
+/// What a relocation makes of a word.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Makes {
+    /// The base and a number.
+    Moving,
+    /// A number that does not depend on the base.
+    Still,
+}
+
+impl Page {
+    /// Notes that a word was written. Whether that was for the first time; a word that is not aligned never counts.
+    fn mark(&mut self, start: usize, len: u64, makes: Makes) -> bool {
+        let index = start >> len.trailing_zeros();
+        let (group, bit) = (index / 64, 1 << (index % 64));
+        let first = start as u64 & (len - 1) == 0 && (self.moving[group] | self.still[group]) & bit == 0;
+        match makes {
+            Makes::Moving => self.moving[group] |= bit,
+            Makes::Still => self.still[group] |= bit,
+        }
+        first
+    }
+}
+
+/// A copied page, and where words lie in it that are memory of one segment.
+#[derive(Clone, Copy, Default)]
 struct Open {
-    page: u64,
     slot: usize,
+    /// The first such word, and how many addresses from there begin one.
     from: u64,
-    end: u64,
+    starts: u64,
 }
 
 /// A stretch of memory.
@@ -94,16 +127,8 @@ impl<'a> Image<'a> {
         // A file can name more memory than there is; relocations that make sense lie in its bytes, and some in .bss.
         let room = elf.bytes.len() / PAGE as usize + 4096;
         let pages = Pages::default();
-        let mut image = Self {
-            loads,
-            pages,
-            format: elf.format,
-            base,
-            misplaced: Vec::new(),
-            moving: Vec::new(),
-            still: Vec::new(),
-            room,
-        };
+        let mut image =
+            Self { loads, pages, format: elf.format, base, misplaced: Vec::new(), relative: 0, once: true, room };
         for at in relr_addresses(elf.format, tables.relr) {
             image.add_base(at)?;
         }
@@ -124,8 +149,9 @@ impl<'a> Image<'a> {
             if kind == elf.machine.relative || (index as u64) < batch.trusted {
                 match addend {
                     Some(addend) => {
-                        self.moving.push(at);
-                        self.write(at, self.base.wrapping_add(addend))?;
+                        self.relative += 1;
+                        let value = self.base.wrapping_add(addend);
+                        self.change(at, Makes::Moving, |_| value)?;
                     }
                     None => self.add_base(at)?,
                 }
@@ -140,13 +166,7 @@ impl<'a> Image<'a> {
                 let words = if elf.machine.descriptor == Some(kind) { 2 } else { 1 };
                 for word in 0..words {
                     let at = at.wrapping_add(word * self.format.word_len());
-                    match self.read(at) {
-                        Some(old) => {
-                            self.still.push(at);
-                            self.write(at, old.wrapping_add(token))?;
-                        }
-                        None => self.misplaced.push(at),
-                    }
+                    self.change(at, Makes::Still, |old| old.wrapping_add(token))?;
                 }
             }
         }
@@ -156,30 +176,19 @@ impl<'a> Image<'a> {
     /// Whether what is equal in both images is so at every base: each word that a relocation wrote was written once, no
     /// two overlap, and the same ones hold the base. Then such a word is the base and a number that is the same in
     /// both, and all else does not depend on the base.
-    pub(crate) fn depends_as(&mut self, other: &mut Self) -> bool {
-        self.is_written_once() && other.is_written_once() && self.moving == other.moving
+    pub(crate) fn depends_as(&self, other: &Self) -> bool {
+        self.once && other.once && self.moving().eq(other.moving())
     }
 
-    fn is_written_once(&mut self) -> bool {
-        let len = self.format.word_len();
-        let are_apart = |one: &u64, next: &u64| next.checked_sub(*one).is_some_and(|gap| gap >= len);
-        let (moving, still) = (&mut self.moving, &mut self.still);
-        for words in [&mut *moving, &mut *still] {
-            words.sort_unstable();
-            if !words.is_sorted_by(are_apart) {
-                return false;
-            }
-        }
-        still.iter().all(|at| {
-            let next = moving.partition_point(|moving| moving < at);
-            let before = next.checked_sub(1).map(|index| &moving[index]);
-            before.is_none_or(|one| are_apart(one, at)) && moving.get(next).is_none_or(|one| are_apart(at, one))
-        })
+    /// Pages with words that hold the base, and which those are.
+    fn moving(&self) -> impl Iterator<Item = (u64, &[u64; 16])> {
+        let pages = self.pages.index.iter().map(|(page, slot)| (*page, &self.pages.pages[*slot].moving));
+        pages.filter(|(_, words)| **words != [0; 16])
     }
 
     /// Words to which the base was added.
     pub(crate) fn relative(&self) -> u64 {
-        self.moving.len() as u64
+        self.relative
     }
 
     pub(crate) fn base(&self) -> u64 {
@@ -193,9 +202,6 @@ impl<'a> Image<'a> {
     /// The word at an address; `None` where a part of it has no memory.
     pub(crate) fn read(&self, at: u64) -> Option<u64> {
         let len = self.format.word_len();
-        if let Some((slot, start)) = self.last_written(at, len) {
-            return self.format.word(&self.pages.pages[slot][start..start + len as usize], 0);
-        }
         let mut raw = [0; 8];
         let mut done = 0;
         while done < len {
@@ -213,42 +219,48 @@ impl<'a> Image<'a> {
     }
 
     fn add_base(&mut self, at: u64) -> Result<(), Reason> {
-        self.moving.push(at);
-        match self.read(at) {
-            Some(word) => self.write(at, word.wrapping_add(self.base)),
-            None => {
-                self.misplaced.push(at);
-                Ok(())
-            }
-        }
+        self.relative += 1;
+        let base = self.base;
+        self.change(at, Makes::Moving, |word| word.wrapping_add(base))
     }
 
-    fn write(&mut self, at: u64, value: u64) -> Result<(), Reason> {
-        let len = self.format.word_len();
-        let raw = self.format.word_bytes(value);
-        let raw = &raw[..len as usize];
-        if let Some((slot, start)) = self.last_written(at, len) {
-            self.pages.pages[slot][start..start + raw.len()].copy_from_slice(raw);
-            return Ok(());
-        }
-        if !self.has_memory(at, len) {
-            self.misplaced.push(at);
-            return Ok(());
+    /// Makes another word of the one at an address. One that has no memory is misplaced.
+    #[inline]
+    fn change(&mut self, at: u64, makes: Makes, other: impl FnOnce(u64) -> u64) -> Result<(), Reason> {
+        let format = self.format;
+        let Open { slot, from, starts } = self.pages.open;
+        if at.wrapping_sub(from) >= starts {
+            return self.change_elsewhere(at, makes, other);
         }
         let start = (at % PAGE) as usize;
-        let first = raw.len().min(PAGE as usize - start);
-        self.page(at / PAGE)?[start..start + first].copy_from_slice(&raw[..first]);
-        if first < raw.len() {
-            let rest = &raw[first..];
-            self.page(at / PAGE + 1)?[..rest.len()].copy_from_slice(rest);
-        }
+        let page = &mut self.pages.pages[slot];
+        let word = format.word(&page.bytes, start).unwrap_or_default();
+        let _ = format.set_word(&mut page.bytes, start, other(word));
+        self.once &= page.mark(start, format.word_len(), makes);
         Ok(())
     }
 
-    /// The copied page, and the place in it, if a word lies where the last one was written.
-    fn last_written(&self, at: u64, len: u64) -> Option<(usize, usize)> {
-        let open = self.pages.last.filter(|open| open.from <= at && at <= open.end && len <= open.end - at)?;
-        Some((open.slot, (at - open.page * PAGE) as usize))
+    /// [`Image::change`] of a word that need not lie in the page of the last one, nor in one page.
+    fn change_elsewhere(&mut self, at: u64, makes: Makes, other: impl FnOnce(u64) -> u64) -> Result<(), Reason> {
+        let len = self.format.word_len() as usize;
+        if !self.has_memory(at, len as u64) {
+            self.misplaced.push(at);
+            self.once = false;
+            return Ok(());
+        }
+        let mut raw = [0; 8];
+        let value = other(self.read(at).unwrap_or_default());
+        let _ = self.format.set_word(&mut raw, 0, value);
+        let start = (at % PAGE) as usize;
+        let first = len.min(PAGE as usize - start);
+        let page = self.page(at / PAGE)?;
+        page.bytes[start..start + first].copy_from_slice(&raw[..first]);
+        let once = page.mark(start, len as u64, makes);
+        self.once &= once;
+        if first < len {
+            self.page(at / PAGE + 1)?.bytes[..len - first].copy_from_slice(&raw[first..len]);
+        }
+        Ok(())
     }
 
     fn has_memory(&self, at: u64, len: u64) -> bool {
@@ -267,7 +279,7 @@ impl<'a> Image<'a> {
     }
 
     /// A copy of a page to write to.
-    fn page(&mut self, page: u64) -> Result<&mut [u8; PAGE as usize], Reason> {
+    fn page(&mut self, page: u64) -> Result<&mut Page, Reason> {
         let slot = match self.pages.index.get(&page) {
             Some(slot) => *slot,
             None => {
@@ -282,12 +294,15 @@ impl<'a> Image<'a> {
         };
         let (start, end) = (page * PAGE, (page * PAGE).saturating_add(PAGE));
         let load = self.loads.get(self.loads.partition_point(|load| load.end <= start)).filter(|load| load.at < end);
-        self.pages.last = load.map(|load| Open { page, slot, from: load.at.max(start), end: load.end.min(end) });
+        self.pages.open = load.map_or(Open::default(), |load| {
+            let (from, end) = (load.at.max(start), load.end.min(end));
+            Open { slot, from, starts: (end - from + 1).saturating_sub(self.format.word_len()) }
+        });
         Ok(&mut self.pages.pages[slot])
     }
 
-    fn copy(&self, page: u64) -> Box<[u8; PAGE as usize]> {
-        let mut copy = Box::new([0; PAGE as usize]);
+    fn copy(&self, page: u64) -> Box<Page> {
+        let mut copy = Box::new(Page { bytes: [0; PAGE as usize], moving: [0; 16], still: [0; 16] });
         let start = page * PAGE;
         let end = start.saturating_add(PAGE);
         let first = self.loads.partition_point(|load| load.end <= start);
@@ -299,7 +314,7 @@ impl<'a> Image<'a> {
             let to = (load.at + load.bytes.len() as u64).min(end);
             if from < to {
                 let bytes = &load.bytes[(from - load.at) as usize..(to - load.at) as usize];
-                copy[(from - start) as usize..][..bytes.len()].copy_from_slice(bytes);
+                copy.bytes[(from - start) as usize..][..bytes.len()].copy_from_slice(bytes);
             }
         }
         copy
@@ -329,7 +344,7 @@ impl<'a> Image<'a> {
     }
 
     fn copied(&self, page: u64) -> Option<&[u8; PAGE as usize]> {
-        Some(&self.pages.pages[*self.pages.index.get(&page)?])
+        Some(&self.pages.pages[*self.pages.index.get(&page)?].bytes)
     }
 
     /// Ranges that have memory, as start and end.
@@ -379,7 +394,7 @@ pub(crate) fn symbol_tokens(tables: &Tables) -> Vec<u64> {
         hasher.finish()
     };
     let mut tokens = vec![None; tables.symbols.len()];
-    for relocation in tables.batches.iter().flat_map(Batch::relocations) {
+    for relocation in tables.batches.iter().flat_map(Batch::others) {
         let index = relocation.symbol as usize;
         if let Some(known) = tokens.get_mut(index) {
             known.get_or_insert_with(|| token(index));
@@ -403,6 +418,19 @@ mod tests {
         let after = 0x1008 + 63 * 8;
         let found: Vec<u64> = relr_addresses(WIDE, &table).collect();
         assert_eq!(found, [0x1000, 0x1008, 0x1018, after + 62 * 8, 0x2000, 0x2008 + 63 * 8]);
+    }
+
+    #[test]
+    fn a_word_is_marked_once_and_one_that_is_not_aligned_never() {
+        for (len, last) in [(8, 4088), (4, 4092)] {
+            let mut page = Page { bytes: [0; PAGE as usize], moving: [0; 16], still: [0; 16] };
+            assert!(page.mark(0, len, Makes::Moving) && page.mark(last, len, Makes::Still));
+            assert!(!page.mark(0, len, Makes::Still) && !page.mark(last, len, Makes::Still));
+            assert!(!page.mark(2, len, Makes::Moving) && !page.mark(last + 1, len, Makes::Moving));
+            assert!(page.mark(16, len, Makes::Moving));
+            let marks = |words: &[u64; 16]| words.iter().map(|group| group.count_ones()).sum::<u32>();
+            assert!(marks(&page.moving) >= 2 && marks(&page.still) == 2, "{len}");
+        }
     }
 
     #[test]

@@ -41,7 +41,7 @@ use serde::{Deserialize, Serialize};
 use spans::Spans;
 use spec::*;
 use std::fmt;
-use tables::Tables;
+use tables::{Batch, Tables};
 
 /// What the oracle says.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -171,7 +171,7 @@ pub fn offline_expecting(original: &[u8], packed: &[u8], expected: &Expected) ->
     let unusable = |reason: String| Error::new(Exit::Data, "cannot take as the original", "").because(reason);
     let old = Elf::parse(original).map_err(unusable)?;
     let old_tables = Tables::read(&old).map_err(unusable)?;
-    old_tables.batches.iter().try_for_each(|batch| batch.check_trusted(old.machine.relative)).map_err(unusable)?;
+    old_tables.batches.iter().try_for_each(Batch::check_trusted).map_err(unusable)?;
     let mut findings = Findings::default();
     let damaged = |reason: String, mut findings: Findings| {
         findings.add(Kind::Structure, None, || reason);
@@ -215,8 +215,8 @@ pub fn offline_expecting(original: &[u8], packed: &[u8], expected: &Expected) ->
         },
     };
     for (round, base) in bases(&old).into_iter().enumerate() {
-        let mut before = Image::relocated(&old, &old_tables, &old_tokens, base, None).map_err(unusable)?;
-        let mut after = match Image::relocated(&new, &new_tables, &new_tokens, base, initialiser) {
+        let before = Image::relocated(&old, &old_tables, &old_tokens, base, None).map_err(unusable)?;
+        let after = match Image::relocated(&new, &new_tables, &new_tokens, base, initialiser) {
             Ok(image) => image,
             Err(reason) => return damaged(reason, findings),
         };
@@ -231,7 +231,7 @@ pub fn offline_expecting(original: &[u8], packed: &[u8], expected: &Expected) ->
         }
         links::arrays(&old, &before, &new, &after, &mut findings);
         // What was found by now holds at every base: the second one would cost as much as the first.
-        if expected.allowed.is_empty() && links::same_arrays(&old, &new) && before.depends_as(&mut after) {
+        if expected.allowed.is_empty() && links::same_arrays(&old, &new) && before.depends_as(&after) {
             break;
         }
     }

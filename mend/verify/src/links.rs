@@ -6,7 +6,7 @@ use crate::file::Elf;
 use crate::image::Image;
 use crate::spans::Spans;
 use crate::spec::*;
-use crate::tables::{Relocation, Tables, Version};
+use crate::tables::{Batch, Relocation, Tables, Version};
 use crate::{Findings, Kind};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -219,8 +219,8 @@ pub(crate) fn relocations(old: &Side, new: &Side, expected: &Expected, findings:
         let counts = |side: &Side, relocation: &Relocation| {
             index == plt || ![side.elf.machine.relative, side.elf.machine.none].contains(&relocation.kind)
         };
-        let mut one = before.relocations().filter(|one| counts(old, one) && !gone.contains_key(&one.at));
-        let mut other = after.relocations().filter(|other| counts(new, other));
+        let mut one = in_order(before, index == plt).filter(|one| counts(old, one) && !gone.contains_key(&one.at));
+        let mut other = in_order(after, index == plt).filter(|other| counts(new, other));
         loop {
             let (one, other) = (one.next(), other.next());
             let (Some(before), Some(after)) = (one, other) else {
@@ -238,10 +238,15 @@ pub(crate) fn relocations(old: &Side, new: &Side, expected: &Expected, findings:
                 }
             }
         }
-        if let Err(reason) = after.check_trusted(new.elf.machine.relative) {
+        if let Err(reason) = after.check_trusted() {
             findings.add(Kind::Relocation, None, || reason);
         }
     }
+}
+
+/// All relocations, or those that are more than the base and a number.
+fn in_order<'b>(batch: &'b Batch, all: bool) -> Box<dyn Iterator<Item = Relocation> + 'b> {
+    if all { Box::new(batch.relocations()) } else { Box::new(batch.others()) }
 }
 
 /// Relocations that the rewriter says it made relative: they were symbolic, and meant what the word holds now.

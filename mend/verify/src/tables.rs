@@ -72,24 +72,48 @@ pub(crate) struct Relocation {
 }
 
 /// Relocations that are applied one after the other.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Batch<'a> {
-    pub(crate) table: &'a [u8],
+    table: &'a [u8],
     format: Format,
     has_addends: bool,
     /// How many at the beginning the loader takes for relative without looking.
     pub(crate) trusted: u64,
+    /// How many at the beginning are relative.
+    leading: usize,
+    /// Those that are not relative or name a symbol, by their index: few of many, which are looked at again and again.
+    others: Vec<usize>,
+    /// The highest symbol that any names.
+    highest: u32,
 }
 
-impl Batch<'_> {
+impl<'a> Batch<'a> {
+    fn of(table: &'a [u8], format: Format, has_addends: bool, relative: u32) -> Self {
+        let mut batch = Self { table, format, has_addends, trusted: 0, leading: 0, others: Vec::new(), highest: 0 };
+        let (mut leading, mut others, mut highest) = (0, Vec::new(), 0);
+        for (index, Relocation { kind, symbol, .. }) in batch.relocations().enumerate() {
+            highest = highest.max(symbol);
+            leading += usize::from(kind == relative && leading == index);
+            if kind != relative || symbol != 0 {
+                others.push(index);
+            }
+        }
+        (batch.leading, batch.others, batch.highest) = (leading, others, highest);
+        batch
+    }
+
     /// The loader does not look at the type of as many relocations as DT_RELACOUNT says: they have to be relative.
-    pub(crate) fn check_trusted(&self, relative: u32) -> Result<(), String> {
+    pub(crate) fn check_trusted(&self) -> Result<(), String> {
         let limit = usize::try_from(self.trusted).unwrap_or(usize::MAX);
-        let leading = self.relocations().take(limit).take_while(|one| one.kind == relative).count();
-        if leading < limit {
+        if self.leading < limit {
+            let leading = self.leading;
             return Err(format!("{limit} relocations are said to be relative at the beginning, and {leading} are"));
         }
         Ok(())
+    }
+
+    fn is_empty(&self) -> bool {
+        self.table.len() < self.entry_len()
     }
 
     fn entry_len(&self) -> usize {
@@ -98,20 +122,23 @@ impl Batch<'_> {
     }
 
     pub(crate) fn relocations(&self) -> impl Iterator<Item = Relocation> {
-        let format = self.format;
-        let word = format.word_len() as usize;
-        self.table.chunks_exact(self.entry_len()).map(move |raw| {
-            let number = |index: usize| format.word(raw, index * word).unwrap_or(0);
-            let info = number(1);
-            let (symbol, kind) = format.pick((info >> 8, info & 0xff), (info >> 32, info & 0xffff_ffff));
-            Relocation {
-                at: number(0),
-                kind: kind as u32,
-                symbol: symbol as u32,
-                addend: self.has_addends.then(|| number(2)),
-            }
-        })
+        let (format, has_addends) = (self.format, self.has_addends);
+        self.table.chunks_exact(self.entry_len()).map(move |raw| relocation(format, has_addends, raw))
     }
+
+    /// Those that are not relative or name a symbol, in their order.
+    pub(crate) fn others(&self) -> impl Iterator<Item = Relocation> {
+        let len = self.entry_len();
+        let raw = move |index: &usize| &self.table[index * len..(index + 1) * len];
+        self.others.iter().map(move |index| relocation(self.format, self.has_addends, raw(index)))
+    }
+}
+
+#[inline]
+fn relocation(format: Format, has_addends: bool, raw: &[u8]) -> Relocation {
+    let [at, info, addend] = format.words(raw);
+    let (symbol, kind) = format.pick((info >> 8, info & 0xff), (info >> 32, info & 0xffff_ffff));
+    Relocation { at, kind: kind as u32, symbol: symbol as u32, addend: has_addends.then_some(addend) }
 }
 
 /// Everything that the loader reads of an object.
@@ -221,9 +248,9 @@ impl<'a> Tables<'a> {
                 self.faults.push(format!("{} is not a multiple of its entries", tag_name(size)));
             }
             let trusted = dynamic.value(count).unwrap_or(0);
-            self.batches.push(Batch { table, format, has_addends, trusted });
+            self.batches.push(Batch { trusted, ..Batch::of(table, format, has_addends, elf.machine.relative) });
         }
-        let batch = Batch { table: plt, format, has_addends: plt_kind == DT_RELA, trusted: 0 };
+        let batch = Batch::of(plt, format, plt_kind == DT_RELA, elf.machine.relative);
         if !plt.len().is_multiple_of(batch.entry_len()) {
             self.faults.push("DT_PLTRELSZ is not a multiple of its entries".to_owned());
         }
@@ -340,7 +367,7 @@ impl<'a> Tables<'a> {
         if elf.dynamic.value(DT_SYMENT) != Some(entry_len) {
             self.faults.push(format!("DT_SYMENT is not {entry_len}"));
         }
-        let used = self.batches.iter().flat_map(Batch::relocations).map(|relocation| u64::from(relocation.symbol) + 1);
+        let used = self.batches.iter().filter(|batch| !batch.is_empty()).map(|batch| u64::from(batch.highest) + 1);
         let used = used.max().unwrap_or(0);
         let hashed = self.sysv.map_or(0, |hash| hash.symbols()).max(self.gnu.map_or(0, |hash| hash.symbols()));
         // A GNU hash table does not say how many undefined symbols there are. The section does, else what follows.
