@@ -1,4 +1,5 @@
-//! What packing a file costs beside copying it: wall, user and system time of each, in turns, in processes of their own.
+//! What packing a file costs beside copying it: wall, user and system time of each, in turns, in processes of
+//! their own.
 //! usage: cost FILE DIRECTORY [ROUNDS]
 //!
 //! `claims/elf-machine` measures the command; this needs no more than the room itself to be built. `cost --memory FILE`

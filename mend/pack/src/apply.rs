@@ -17,7 +17,7 @@ use elf::relr::Word;
 use model::Error;
 use std::ops::Range;
 use std::path::Path;
-use verify::{Allowed, Expected};
+use verify::{Allowed, Expected, Original};
 
 /// The new file, not written yet.
 pub struct Built<'a> {
@@ -26,6 +26,8 @@ pub struct Built<'a> {
     pub freed: Range<u64>,
     /// What differs on purpose, for the oracle.
     pub expected: Expected,
+    /// What the new file was made of, as the oracle has read it, if it has.
+    pub original: Option<Box<Original<'a>>>,
     /// The debug file for the new file, if there was one for the old.
     pub debug: Option<Vec<u8>>,
 }
@@ -121,7 +123,7 @@ pub fn build<'a>(
         canvas.paint(places.moved(link.end - 4), crc);
         expected.allowed.push(Allowed::DebugLink);
     }
-    Ok(Built { canvas, freed, expected, debug })
+    Ok(Built { canvas, freed, expected, original: None, debug })
 }
 
 /// What the oracle has to let pass besides the form of the relocations: nothing, unless a back-end, a pass or another

@@ -87,8 +87,9 @@ pub fn rewrite(original: &[u8], options: &Options) -> Result<(Outcome, Option<Re
     let all = || {
         let prepared = packing::prepare(original, options)?;
         let (packed, built) = prepared.pack(options, None)?;
-        let rewritten = Rewritten { bytes: built.canvas.to_vec(), expected: built.expected };
-        install::prove(original, &rewritten.bytes, &rewritten.expected)?;
+        let bytes = built.canvas.to_vec();
+        install::prove(original, &bytes, &built)?;
+        let rewritten = Rewritten { bytes, expected: built.expected };
         Ok((packed, rewritten))
     };
     match all() {
@@ -142,7 +143,7 @@ pub fn fix_relr_bytes(original: &[u8]) -> Result<(Fixed, Option<Vec<u8>>)> {
     let (fixed, built) = install::fix_bytes(original)?;
     let Some(built) = built else { return Ok((fixed, None)) };
     let bytes = built.canvas.to_vec();
-    match install::prove(original, &bytes, &built.expected) {
+    match install::prove(original, &bytes, &built) {
         Ok(()) => Ok((fixed, Some(bytes))),
         Err(stop::Stop::Refused(refusal)) => Ok((Fixed::Refused(refusal), None)),
         Err(stop::Stop::Failed(error)) => Err(error),

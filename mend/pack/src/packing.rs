@@ -71,11 +71,11 @@ fn pack<'a>(
     let image = Image::parse(bytes)?;
     let facts = Facts::of(&image, options)?;
     let moves = if options.space == Space::Shrink { Moves::Up } else { Moves::Not };
-    if let Some(part) = verify::unusable(bytes) {
-        return Err(refuse(Reason::Damaged, format!("it is a damaged ELF file ({part})")));
-    }
+    let damaged = |part| refuse(Reason::Damaged, format!("it is a damaged ELF file ({part})"));
+    let original = verify::Original::read(bytes).map_err(damaged)?;
     let mut draft = plan::decide(&facts, moves, front)?;
-    let built = apply::build(&facts, &mut draft, moves, options, debug)?;
+    let built =
+        Built { original: Some(Box::new(original)), ..apply::build(&facts, &mut draft, moves, options, debug)? };
     let (before, after) = (bytes.len() as u64, built.canvas.len());
     if options.space == Space::Shrink && after + PAGE > before {
         return Err(facts.partition.name_copies(refuse(Reason::NoGain, "it would not get smaller by a page")));

@@ -160,6 +160,10 @@ const FAULTS: &[Fault] = &[
         let place = file.symbol_place("corpus_note");
         file.set_u32(place, file.u32(place) + 1);
     }),
+    ("a letter of the name of a symbol that no relocation names", |file| {
+        let at = file.table(DT_STRTAB) + file.u32(unnamed_symbol(file)) as usize;
+        file.bytes[at + 1] = b'0';
+    }),
     ("the binding of a symbol", |file| file.flip(file.symbol_place("corpus_note") + 4)),
     ("the visibility of a symbol", |file| file.xor(file.symbol_place("corpus_note") + 5, 2)),
     ("the section of a symbol", |file| file.xor(file.symbol_place("corpus_note") + 6, 1)),
@@ -328,6 +332,17 @@ fn bitmap_at(file: &View) -> (usize, u64) {
         }
     }
     panic!("no bitmap");
+}
+
+/// A defined symbol that only its name leads to.
+fn unnamed_symbol(file: &View) -> usize {
+    let table = file.section(".dynsym");
+    let kinds = [R_64, 5, R_GLOB_DAT, 7, 16, 17, 18];
+    let named: Vec<u32> =
+        kinds.into_iter().flat_map(|kind| file.relocations(kind)).map(|place| file.u32(place + 12)).collect();
+    let entries = (table.offset..table.offset + table.len).step_by(24).enumerate();
+    let is_unnamed = |(index, at): &(usize, usize)| file.u16(at + 6) != 0 && !named.contains(&(*index as u32));
+    entries.skip(1).find(is_unnamed).expect("a symbol that nobody names").1
 }
 
 /// Writes an entry over the terminator; linkers leave spare ones behind it.

@@ -1,7 +1,5 @@
 //! Numbers out of bytes, of either class and byte order; every access is checked.
 
-use std::ffi::CStr;
-
 /// Width of an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Class {
@@ -132,7 +130,9 @@ fn numbers<const LEN: usize>(raw: &[[u8; LEN]], number: impl Fn(&[u8; LEN]) -> u
 /// The text from `at` to its NUL. `None`: outside the table, or without an end.
 pub(crate) fn text(table: &[u8], at: u64) -> Option<&[u8]> {
     let rest = table.get(usize::try_from(at).ok()?..)?;
-    CStr::from_bytes_until_nul(rest).ok().map(CStr::to_bytes)
+    // SAFETY: looks at the bytes of `rest` alone. Of the standard library's ways none takes long names in large steps.
+    let end = unsafe { libc::memchr(rest.as_ptr().cast(), 0, rest.len()) };
+    rest.get(..end.addr().checked_sub(rest.as_ptr().addr())?)
 }
 
 /// A name for people; long ones are cut.

@@ -8,7 +8,7 @@ use crate::notes::{Note, notes};
 use crate::spans::Spans;
 use crate::spec::*;
 use crate::tables::Tables;
-use crate::{Findings, Kind};
+use crate::{Findings, Kind, both};
 
 /// Addresses of the original whose bytes are not compared, because what they hold is compared by meaning: the headers,
 /// the tables that only the dynamic table leads to, the dynamic table, and the interpreter's name and the notes that
@@ -70,11 +70,29 @@ fn padding_before(elf: &Elf, known: &Spans, start: u64) -> u64 {
 
 /// Every byte of the original's memory outside `skipped`, and that the packed file adds nothing but zeros to it.
 pub(crate) fn memory(old: &Image, new: &Image, skipped: &Spans, findings: &mut Findings) {
-    for (start, end) in old.memory() {
-        for (from, to) in skipped.outside(start, end) {
-            stretch(old, new, from, to, findings);
-        }
+    let parts: Vec<(u64, u64)> = old.memory().flat_map(|(start, end)| skipped.outside(start, end)).collect();
+    let total: u64 = parts.iter().map(|(from, to)| to - from).sum();
+    let [front, back] = halves(&parts, total / 2);
+    let compare = |parts: &[(u64, u64)]| {
+        let mut found = Findings::default();
+        parts.iter().for_each(|(from, to)| stretch(old, new, *from, *to, &mut found));
+        found
+    };
+    let (front, back) = both(total as usize, || compare(&front), || compare(&back));
+    findings.append(front);
+    findings.append(back);
+}
+
+/// The first so many bytes of some ranges, and the rest.
+fn halves(parts: &[(u64, u64)], len: u64) -> [Vec<(u64, u64)>; 2] {
+    let (mut front, mut back, mut room) = (Vec::new(), Vec::new(), len);
+    for (from, to) in parts {
+        let middle = from + room.min(to - from);
+        room -= middle - from;
+        front.push((*from, middle));
+        back.push((middle, *to));
     }
+    [front, back].map(|part| part.into_iter().filter(|(from, to)| from < to).collect())
 }
 
 /// The same for the pages that relocations touch; all others do not depend on the base.
@@ -343,6 +361,15 @@ mod tests {
         }
         assert_eq!(differing_runs(&[1, 2, 3], &[0, 0, 0]).collect::<Vec<_>>(), [(0, 3)]);
         assert_eq!(differing_runs(&[], &[]).count(), 0);
+    }
+
+    #[test]
+    fn ranges_are_cut_into_a_front_and_the_rest() {
+        let parts = [(0, 10), (20, 25), (30, 40)];
+        assert_eq!(halves(&parts, 12), [vec![(0, 10), (20, 22)], vec![(22, 25), (30, 40)]]);
+        assert_eq!(halves(&parts, 10), [vec![(0, 10)], vec![(20, 25), (30, 40)]]);
+        assert_eq!(halves(&parts, 0), [vec![], parts.to_vec()]);
+        assert_eq!(halves(&parts, 25), [parts.to_vec(), vec![]]);
     }
 
     #[test]

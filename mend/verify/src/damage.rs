@@ -1,11 +1,12 @@
 //! What is wrong with a file itself, before anybody rewrote it: so that its refusal names the file's fault, and not one
 //! of the rewriter.
 
+use crate::Original;
 use crate::file::Elf;
 use crate::lint;
 use crate::spans::Spans;
 use crate::spec::*;
-use crate::tables::{Batch, Tables};
+use crate::tables::Tables;
 
 /// Tags that come together.
 const PAIRS: [(u64, u64); 8] = [
@@ -19,22 +20,10 @@ const PAIRS: [(u64, u64); 8] = [
     (DT_PREINIT_ARRAY, DT_PREINIT_ARRAYSZ),
 ];
 
-/// Why the loader could not use the file. `None`: nothing was found.
-pub fn unusable(original: &[u8]) -> Option<String> {
-    read(original).err()
-}
-
-fn read(original: &[u8]) -> Result<(Elf<'_>, Tables<'_>), String> {
-    let elf = Elf::parse(original)?;
-    let tables = Tables::read(&elf)?;
-    tables.batches.iter().try_for_each(Batch::check_trusted)?;
-    Ok((elf, tables))
-}
-
 /// What contradicts itself in a file whose rewritten form could not be proven: also what no loader looks at, and what
 /// files of odd linkers get away with. `None`: nothing was found.
 pub fn contradiction(original: &[u8]) -> Option<String> {
-    let (elf, tables) = match read(original) {
+    let Original { elf, tables } = match Original::read(original) {
         Ok(read) => read,
         Err(reason) => return Some(reason),
     };

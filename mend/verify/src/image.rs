@@ -302,10 +302,14 @@ impl<'a> Image<'a> {
     }
 
     fn copy(&self, page: u64) -> Box<Page> {
-        let mut copy = Box::new(Page { bytes: [0; PAGE as usize], moving: [0; 16], still: [0; 16] });
         let start = page * PAGE;
         let end = start.saturating_add(PAGE);
         let first = self.loads.partition_point(|load| load.end <= start);
+        let whole = self.loads.get(first).and_then(|load| load.bytes.get(start.checked_sub(load.at)? as usize..));
+        if let Some(bytes) = whole.and_then(<[u8]>::first_chunk) {
+            return Box::new(Page { bytes: *bytes, moving: [0; 16], still: [0; 16] });
+        }
+        let mut copy = Box::new(Page { bytes: [0; PAGE as usize], moving: [0; 16], still: [0; 16] });
         for load in &self.loads[first..] {
             if load.at >= end {
                 break;
@@ -387,7 +391,7 @@ pub(crate) fn symbol_tokens(tables: &Tables) -> Vec<u64> {
     let token = |index: usize| {
         let symbol = &tables.symbols[index];
         let mut hasher = DefaultHasher::new();
-        (symbol.name, symbol.info, symbol.is_defined()).hash(&mut hasher);
+        (tables.name(symbol), symbol.info, symbol.is_defined()).hash(&mut hasher);
         if let Ok((Some(version), hidden)) = tables.version(index) {
             (version.library, version.name, hidden).hash(&mut hasher);
         }

@@ -29,7 +29,7 @@ mod spec;
 mod tables;
 mod trace;
 
-pub use damage::{contradiction, unusable};
+pub use damage::contradiction;
 pub use expected::{Allowed, Expected, Word};
 pub use live::{LiveOptions, Stop, live};
 
@@ -168,10 +168,43 @@ pub fn offline(original: &[u8], packed: &[u8]) -> model::Result<Verdict> {
 ///
 /// Errors: as [`offline`].
 pub fn offline_expecting(original: &[u8], packed: &[u8], expected: &Expected) -> model::Result<Verdict> {
-    let unusable = |reason: String| Error::new(Exit::Data, "cannot take as the original", "").because(reason);
-    let old = Elf::parse(original).map_err(unusable)?;
-    let old_tables = Tables::read(&old).map_err(unusable)?;
-    old_tables.batches.iter().try_for_each(Batch::check_trusted).map_err(unusable)?;
+    Original::read(original).map_err(unusable)?.offline_expecting(packed, expected)
+}
+
+fn unusable(reason: String) -> Error {
+    Error::new(Exit::Data, "cannot take as the original", "").because(reason)
+}
+
+/// A file that others can be compared with: its tables are read once for several questions.
+pub struct Original<'a> {
+    elf: Elf<'a>,
+    tables: Tables<'a>,
+}
+
+impl<'a> Original<'a> {
+    /// Reads its headers and tables. Errors: why the loader could not use the file.
+    pub fn read(bytes: &'a [u8]) -> Result<Self, String> {
+        let elf = Elf::parse(bytes)?;
+        let tables = Tables::read(&elf)?;
+        tables.batches.iter().try_for_each(Batch::check_trusted)?;
+        Ok(Self { elf, tables })
+    }
+
+    /// The bytes that it was read from.
+    pub fn bytes(&self) -> &'a [u8] {
+        self.elf.bytes
+    }
+
+    /// [`offline_expecting`] with this file as the original.
+    ///
+    /// Errors: its image cannot be made ([`Exit::Data`]).
+    pub fn offline_expecting(&self, packed: &[u8], expected: &Expected) -> model::Result<Verdict> {
+        compare_with(self, packed, expected)
+    }
+}
+
+fn compare_with(original: &Original, packed: &[u8], expected: &Expected) -> model::Result<Verdict> {
+    let Original { elf: old, tables: old_tables } = original;
     let mut findings = Findings::default();
     let damaged = |reason: String, mut findings: Findings| {
         findings.add(Kind::Structure, None, || reason);
@@ -185,14 +218,14 @@ pub fn offline_expecting(original: &[u8], packed: &[u8], expected: &Expected) ->
         Ok(tables) => tables,
         Err(reason) => return damaged(reason, findings),
     };
-    headers(&old, &new, &mut findings);
+    headers(old, &new, &mut findings);
     if old.format != new.format || old.machine_number != new.machine_number {
         return Ok(findings.verdict);
     }
-    segments(&old, &new, &mut findings);
+    segments(old, &new, &mut findings);
 
-    let (old_tokens, new_tokens) = (image::symbol_tokens(&old_tables), image::symbol_tokens(&new_tables));
-    let before = Side { elf: &old, tables: &old_tables, tokens: &old_tokens };
+    let (old_tokens, new_tokens) = (image::symbol_tokens(old_tables), image::symbol_tokens(&new_tables));
+    let before = Side { elf: old, tables: old_tables, tokens: &old_tokens };
     let after = Side { elf: &new, tables: &new_tables, tokens: &new_tokens };
     links::dynamic(&before, &after, expected, &mut findings);
     links::symbols(&before, &after, &mut findings);
@@ -200,13 +233,13 @@ pub fn offline_expecting(original: &[u8], packed: &[u8], expected: &Expected) ->
     links::hashes(&before, &after, &mut findings);
     links::relocations(&before, &after, expected, &mut findings);
 
-    let movable = compare::movable(&old, &old_tables, &new);
-    compare::interpreter_and_notes(&old, &new, expected, &mut findings);
-    sections::sections(&old, &new, &movable, expected, &mut findings);
-    lint::lint((&old, &old_tables), (&new, &new_tables), expected, &mut findings);
+    let movable = compare::movable(old, old_tables, &new);
+    compare::interpreter_and_notes(old, &new, expected, &mut findings);
+    sections::sections(old, &new, &movable, expected, &mut findings);
+    lint::lint((old, old_tables), (&new, &new_tables), expected, &mut findings);
 
-    let skipped = skipped(&old, &movable, expected);
-    compare::protections(&old, &new, &skipped, &mut findings);
+    let skipped = skipped(old, &movable, expected);
+    compare::protections(old, &new, &skipped, &mut findings);
     let initialiser = match expected.initialiser() {
         None => None,
         Some((at, len)) => match new.slice(at, len) {
@@ -214,9 +247,14 @@ pub fn offline_expecting(original: &[u8], packed: &[u8], expected: &Expected) ->
             None => return damaged("the initialiser's table lies outside the file".to_owned(), findings),
         },
     };
-    for (round, base) in bases(&old).into_iter().enumerate() {
-        let before = Image::relocated(&old, &old_tables, &old_tokens, base, None).map_err(unusable)?;
-        let after = match Image::relocated(&new, &new_tables, &new_tokens, base, initialiser) {
+    for (round, base) in bases(old).into_iter().enumerate() {
+        let (before, after) = both(
+            packed.len(),
+            || Image::relocated(old, old_tables, &old_tokens, base, None),
+            || Image::relocated(&new, &new_tables, &new_tokens, base, initialiser),
+        );
+        let before = before.map_err(unusable)?;
+        let after = match after {
             Ok(image) => image,
             Err(reason) => return damaged(reason, findings),
         };
@@ -229,13 +267,26 @@ pub fn offline_expecting(original: &[u8], packed: &[u8], expected: &Expected) ->
         } else {
             compare::touched_memory(&before, &after, &skipped, &mut findings);
         }
-        links::arrays(&old, &before, &new, &after, &mut findings);
+        links::arrays(old, &before, &new, &after, &mut findings);
         // What was found by now holds at every base: the second one would cost as much as the first.
-        if expected.allowed.is_empty() && links::same_arrays(&old, &new) && before.depends_as(&after) {
+        if expected.allowed.is_empty() && links::same_arrays(old, &new) && before.depends_as(&after) {
             break;
         }
     }
     Ok(findings.verdict)
+}
+
+/// Does two things side by side, where so many bytes are worth a thread.
+fn both<A, B: Send>(len: usize, one: impl FnOnce() -> A, other: impl FnOnce() -> B + Send) -> (A, B) {
+    const WORTH: usize = 1 << 22;
+    if len < WORTH {
+        return (one(), other());
+    }
+    std::thread::scope(|scope| {
+        let other = scope.spawn(other);
+        let one = one();
+        (one, other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+    })
 }
 
 /// Two bases that no pair of different addends can make look alike: their difference is odd in pages.
@@ -308,6 +359,15 @@ impl Findings {
         }
     }
 
+    /// Adds what was found elsewhere, behind what is there.
+    fn append(&mut self, later: Self) {
+        let Verdict { checked, differences, total } = later.verdict;
+        let room = Verdict::LISTED.saturating_sub(self.verdict.differences.len());
+        self.verdict.differences.extend(differences.into_iter().take(room));
+        self.verdict.total += total;
+        self.checked_bytes(checked.bytes.0);
+    }
+
     fn checked_bytes(&mut self, len: u64) {
         self.verdict.checked.bytes = Bytes(self.verdict.checked.bytes.0.saturating_add(len));
     }
@@ -349,6 +409,22 @@ mod tests {
         assert_eq!((verdict.total, verdict.differences.len()), (150, Verdict::LISTED));
         assert_eq!(verdict.differences.last().and_then(|difference| difference.at), Some(99));
         assert!(!verdict.agrees());
+    }
+
+    #[test]
+    fn what_two_threads_found_is_one_list_in_order() {
+        let found = |from: u64, to: u64| {
+            let mut findings = Findings::default();
+            (from..to).for_each(|at| findings.add(Kind::Memory, Some(at), || "differs".to_owned()));
+            findings.checked_bytes(to - from);
+            findings
+        };
+        let mut all = found(0, 70);
+        all.append(found(70, 150));
+        assert_eq!(
+            all.verdict,
+            Verdict { checked: Checked { bytes: Bytes(150), ..Checked::default() }, ..found(0, 150).verdict }
+        );
     }
 
     #[test]

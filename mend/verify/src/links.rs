@@ -6,7 +6,7 @@ use crate::file::Elf;
 use crate::image::Image;
 use crate::spans::Spans;
 use crate::spec::*;
-use crate::tables::{Batch, Relocation, Tables, Version};
+use crate::tables::{Batch, Relocation, Symbol, Tables, Version};
 use crate::{Findings, Kind};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -104,22 +104,27 @@ pub(crate) fn symbols(old: &Side, new: &Side, findings: &mut Findings) {
             .add(Kind::Symbol, None, || format!("there were {} dynamic symbols, now {}", before.len(), after.len()));
     }
     findings.verdict.checked.symbols += before.len() as u64;
+    let (old_name, new_name) = (|symbol| old.tables.name(symbol), |symbol| new.tables.name(symbol));
+    // Where the new strings begin with all old ones, what begins at one place is one name.
+    let strings = old.tables.strings;
+    let kept = strings.last() == Some(&0) && new.tables.strings.starts_with(strings);
     for (index, (one, other)) in before.iter().zip(after).enumerate() {
-        let mut one = *one;
-        if one.name == b"_DYNAMIC" && one.value == old.elf.dynamic.at {
-            one.value = new.elf.dynamic.at;
+        let same_name = (kept && one.name == other.name) || old_name(one) == new_name(other);
+        let mut value = one.value;
+        if value == old.elf.dynamic.at && old_name(one) == b"_DYNAMIC" {
+            value = new.elf.dynamic.at;
         }
-        if one != *other {
+        if !same_name || (Symbol { name: other.name, value, ..*one }) != *other {
             findings.add(Kind::Symbol, Some(other.value), || {
                 format!(
                     "dynamic symbol {index} was {} and is {}, or its value, size or type differs",
-                    shown(one.name),
-                    shown(other.name)
+                    shown(old_name(one)),
+                    shown(new_name(other))
                 )
             });
         }
         if old.tables.version(index) != new.tables.version(index) {
-            findings.add(Kind::Version, None, || format!("the version of {} differs", shown(one.name)));
+            findings.add(Kind::Version, None, || format!("the version of {} differs", shown(old_name(one))));
         }
     }
 }
@@ -193,16 +198,16 @@ fn named<'a>(
     found: impl Iterator<Item = usize> + 'a,
 ) -> impl Iterator<Item = usize> {
     let symbols = &side.tables.symbols;
-    found.filter(move |index| symbols.get(*index).is_some_and(|symbol| symbol.name == name))
+    found.filter(move |index| symbols.get(*index).is_some_and(|symbol| side.tables.name(symbol) == name))
 }
 
 fn look_up_all(old: &Side, table: &str, find: impl Fn(&[u8], &mut Steps) -> bool, findings: &mut Findings) {
     let symbols = &old.tables.symbols;
     let limit = 1_000_000 + 256 * symbols.len() as u64;
     let mut steps = Steps { old: limit, new: limit };
-    for symbol in symbols {
-        if !find(symbol.name, &mut steps) {
-            findings.add(Kind::Hash, None, || format!("{table} does not find {} as before", shown(symbol.name)));
+    for name in symbols.iter().map(|symbol| old.tables.name(symbol)) {
+        if !find(name, &mut steps) {
+            findings.add(Kind::Hash, None, || format!("{table} does not find {} as before", shown(name)));
         }
     }
     if steps.old == 0 || steps.new == 0 {
@@ -300,7 +305,8 @@ fn differs(old: &Side, before: Option<Relocation>, new: &Side, after: Option<Rel
 
 fn described(side: &Side, relocation: Option<Relocation>) -> String {
     let Some(Relocation { at, kind, symbol, addend }) = relocation else { return "not there".to_owned() };
-    let name = side.tables.symbols.get(symbol as usize).map_or("?".to_owned(), |symbol| shown(symbol.name));
+    let name =
+        side.tables.symbols.get(symbol as usize).map_or("?".to_owned(), |symbol| shown(side.tables.name(symbol)));
     let addend = addend.map_or(String::new(), |addend| format!("{:+#x}", addend as i64));
     format!("type {kind} at {at:#x} to '{name}'{addend}")
 }

@@ -1,6 +1,6 @@
 //! Section headers, what is not loaded, and what lies behind the end: debug data, symbol tables, appended payloads.
 
-use crate::bytes::shown;
+use crate::bytes::{shown, text};
 use crate::compare::{differing_runs, hex};
 use crate::expected::{Allowed, Expected};
 use crate::file::{Elf, Section};
@@ -84,31 +84,38 @@ fn symbols(old: &Elf, before: &Section, one: &[u8], new: &Elf, after: &Section, 
     };
     let (Some(old_strings), Some(new_strings)) = (strings(old, before), strings(new, after)) else { return };
     for index in 0..one.len() / old.format.pick(16, 24) {
-        let entries = (symbol(old.format, one, &old_strings, index), symbol(new.format, other, &new_strings, index));
+        let entries = (named(old, one, &old_strings, index), named(new, other, &new_strings, index));
         let same = match &entries {
-            (Some(one), Some(other)) => {
-                one == other
-                    || (Symbol { value: other.value, ..*one } == *other && followed(old, one, new, other.value))
+            (Some((name, one)), Some((new_name, other))) => {
+                let moved =
+                    || Symbol { value: other.value, ..*one } == *other && followed(old, name, one, new, other.value);
+                name == new_name && (one == other || moved())
             }
             (one, other) => one == other,
         };
         if !same {
-            findings.add(Kind::Section, entries.1.map(|symbol| symbol.value), || {
-                let name = entries.0.map_or("?".to_owned(), |symbol| shown(symbol.name));
+            findings.add(Kind::Section, entries.1.map(|(_, symbol)| symbol.value), || {
+                let name = entries.0.map_or("?".to_owned(), |(name, _)| shown(name));
                 format!("symbol {index} ({name}) of section {} differs", shown(before.name))
             });
         }
     }
 }
 
+/// The name of an entry of a symbol table, and all else that it says.
+fn named<'s>(elf: &Elf, table: &[u8], strings: &'s [u8], index: usize) -> Option<(&'s [u8], Symbol)> {
+    let symbol = symbol(elf.format, table, index)?;
+    Some((text(strings, symbol.name.into())?, Symbol { name: 0, ..symbol }))
+}
+
 /// Whether a symbol's value moved as far as its section or the dynamic table did.
-fn followed(old: &Elf, symbol: &Symbol, new: &Elf, value: u64) -> bool {
+fn followed(old: &Elf, name: &[u8], symbol: &Symbol, new: &Elf, value: u64) -> bool {
     let section = usize::from(symbol.section);
     let moved = match (old.sections.get(section), new.sections.get(section)) {
         (Some(before), Some(after)) => symbol.value.wrapping_sub(before.at).wrapping_add(after.at) == value,
         _ => false,
     };
-    moved || symbol.name == b"_DYNAMIC" && symbol.value == old.dynamic.at && value == new.dynamic.at
+    moved || name == b"_DYNAMIC" && symbol.value == old.dynamic.at && value == new.dynamic.at
 }
 
 /// Bytes behind everything that the headers know: an appended archive finds itself from the end of the file.

@@ -16,8 +16,9 @@ pub(crate) struct Region {
 
 /// One dynamic symbol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Symbol<'a> {
-    pub(crate) name: &'a [u8],
+pub(crate) struct Symbol {
+    /// Where in the string table its name begins. Names are all over that, so that they are read only where they count.
+    pub(crate) name: u32,
     pub(crate) value: u64,
     pub(crate) len: u64,
     pub(crate) info: u8,
@@ -25,7 +26,7 @@ pub(crate) struct Symbol<'a> {
     pub(crate) section: u16,
 }
 
-impl Symbol<'_> {
+impl Symbol {
     pub(crate) fn is_defined(&self) -> bool {
         self.section != 0
     }
@@ -36,12 +37,12 @@ impl Symbol<'_> {
 }
 
 /// Reads entry `index` of a symbol table.
-pub(crate) fn symbol<'a>(format: Format, table: &[u8], strings: &'a [u8], index: usize) -> Option<Symbol<'a>> {
+pub(crate) fn symbol(format: Format, table: &[u8], index: usize) -> Option<Symbol> {
     let len = format.pick(16_usize, 24);
     let raw = table.get(index.checked_mul(len)?..index.checked_add(1)?.checked_mul(len)?)?;
     let byte = |narrow: usize, wide: usize| raw[format.pick(narrow, wide)];
     Some(Symbol {
-        name: text(strings, format.u32(raw, 0)?.into())?,
+        name: format.u32(raw, 0)?,
         value: format.word(raw, format.pick(4, 8))?,
         len: format.word(raw, format.pick(8, 16))?,
         info: byte(12, 4),
@@ -144,7 +145,7 @@ fn relocation(format: Format, has_addends: bool, raw: &[u8]) -> Relocation {
 /// Everything that the loader reads of an object.
 pub(crate) struct Tables<'a> {
     pub(crate) strings: &'a [u8],
-    pub(crate) symbols: Vec<Symbol<'a>>,
+    pub(crate) symbols: Vec<Symbol>,
     /// Version index of each symbol, where there are versions.
     pub(crate) version_of: Option<Vec<u16>>,
     pub(crate) versions: BTreeMap<u16, Version<'a>>,
@@ -387,8 +388,14 @@ impl<'a> Tables<'a> {
         let len = count.checked_mul(entry_len).ok_or("DT_SYMTAB is damaged")?;
         let table = elf.slice(start, len).ok_or("DT_SYMTAB leads outside the file")?;
         let count = count as usize;
+        let ends = self.strings.last() == Some(&0);
+        let has_name = |symbol: &Symbol| match self.strings.get(symbol.name as usize..) {
+            Some(rest) if ends => !rest.is_empty(),
+            _ => text(self.strings, symbol.name.into()).is_some(),
+        };
+        self.symbols = Vec::with_capacity(count);
         for index in 0..count {
-            let symbol = symbol(format, table, self.strings, index);
+            let symbol = symbol(format, table, index).filter(&has_name);
             self.symbols.push(symbol.ok_or_else(|| format!("the name of dynamic symbol {index} lies outside"))?);
         }
         self.regions.push(Region { tag: DT_SYMTAB, at: start, len });
@@ -399,6 +406,11 @@ impl<'a> Tables<'a> {
             self.regions.push(Region { tag: DT_VERSYM, at, len });
         }
         Ok(())
+    }
+
+    /// The name of a dynamic symbol.
+    pub(crate) fn name(&self, symbol: &Symbol) -> &'a [u8] {
+        text(self.strings, symbol.name.into()).unwrap_or(b"")
     }
 
     /// What the version table says of a symbol, for comparing: the version and whether it is hidden.

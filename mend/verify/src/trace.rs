@@ -123,7 +123,8 @@ impl Tracee {
             std::fs::read(loader).map_err(|error| Error::on(Exit::Machine, "cannot read", loader).because(error))?;
         let elf = Elf::parse(&bytes).map_err(|reason| unknown(&reason))?;
         let tables = Tables::read(&elf).map_err(|reason| unknown(&reason))?;
-        let find = |name: &[u8]| tables.symbols.iter().find(|symbol| symbol.name == name && symbol.is_defined());
+        let find =
+            |name: &[u8]| tables.symbols.iter().find(|symbol| symbol.is_defined() && tables.name(symbol) == name);
         let (Some(notice), Some(state)) = (find(b"_dl_debug_state"), find(b"_r_debug")) else {
             return Err(unknown("it has no _dl_debug_state or _r_debug"));
         };
