@@ -35,7 +35,7 @@ struct Load<'a> {
 #[derive(Default)]
 struct Pages {
     index: BTreeMap<u64, usize>,
-    pages: Vec<Box<Page>>,
+    pages: Vec<Page>,
     /// The page that was written last: neighbours in the table are neighbours in memory.
     open: Open,
 }
@@ -301,15 +301,15 @@ impl<'a> Image<'a> {
         Ok(&mut self.pages.pages[slot])
     }
 
-    fn copy(&self, page: u64) -> Box<Page> {
+    fn copy(&self, page: u64) -> Page {
         let start = page * PAGE;
         let end = start.saturating_add(PAGE);
         let first = self.loads.partition_point(|load| load.end <= start);
         let whole = self.loads.get(first).and_then(|load| load.bytes.get(start.checked_sub(load.at)? as usize..));
         if let Some(bytes) = whole.and_then(<[u8]>::first_chunk) {
-            return Box::new(Page { bytes: *bytes, moving: [0; 16], still: [0; 16] });
+            return Page { bytes: *bytes, moving: [0; 16], still: [0; 16] };
         }
-        let mut copy = Box::new(Page { bytes: [0; PAGE as usize], moving: [0; 16], still: [0; 16] });
+        let mut copy = Page { bytes: [0; PAGE as usize], moving: [0; 16], still: [0; 16] };
         for load in &self.loads[first..] {
             if load.at >= end {
                 break;
