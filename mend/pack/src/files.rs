@@ -5,9 +5,11 @@ use model::{Error, Exit, Result};
 use os::replace::{Fresh, Rights, Strictness};
 use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
+use rustix::ioctl::{Opcode, Setter, ioctl, opcode};
 use std::fs::{File, Metadata};
 use std::io;
 use std::ops::{Deref, Range};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
@@ -71,26 +73,50 @@ impl Drop for Mapping {
 /// file to file: it shares blocks where the file system can, and is copied in blocks where it cannot. The disk begins
 /// at once, and is waited for by nobody yet.
 pub fn paint(fresh: &Fresh, canvas: &Canvas<'_>, original: Option<(&File, &Mapping)>) -> Result<()> {
-    let write = || {
-        let shares = original.is_some_and(|(file, _)| rustix::fs::ioctl_ficlone(fresh.file(), file).is_ok());
-        if shares {
-            // That was only to ask: nothing of it stays.
-            fresh.file().set_len(0)?;
-        }
-        fresh.file().set_len(canvas.len())?;
-        let mut block = Vec::new();
-        canvas.pieces().iter().try_for_each(|piece| {
-            let from = original.and_then(|(file, mapping)| Some((file, mapping.place_of(&piece.bytes)?)));
-            match from {
-                Some((file, from)) if shares => copy_range(file, from, fresh, piece),
-                Some((file, from)) if piece.bytes.len() >= LEAST => copy_blocks(file, from, fresh, piece, &mut block),
-                _ => fresh.file().write_all_at(&piece.bytes, piece.at),
-            }
-        })
-    };
-    write().map_err(|cause| fresh.failed("cannot write", cause))?;
+    let shares = original.map_or(Ok(false), |(file, _)| shares_blocks(file, fresh.file()));
+    let written = shares.and_then(|shares| write(fresh, canvas, original, shares));
+    written.map_err(|cause| fresh.failed("cannot write", cause))?;
     fresh.start_writing();
     Ok(())
+}
+
+fn write(
+    fresh: &Fresh,
+    canvas: &Canvas<'_>,
+    original: Option<(&File, &Mapping)>,
+    shares_blocks: bool,
+) -> io::Result<()> {
+    fresh.file().set_len(canvas.len())?;
+    let mut block = Vec::new();
+    canvas.pieces().iter().try_for_each(|piece| {
+        let from = original.and_then(|(file, mapping)| Some((file, mapping.place_of(&piece.bytes)?)));
+        match from.filter(|_| piece.bytes.len() >= LEAST) {
+            Some((file, from)) if shares_blocks => copy_range(file, from, fresh, piece),
+            Some((file, from)) => copy_blocks(file, from, fresh, piece, &mut block),
+            None => fresh.file().write_all_at(&piece.bytes, piece.at),
+        }
+    })
+}
+
+/// Whether what is copied from one file to another shares its blocks: asked by sharing the first ones.
+fn shares_blocks(from: &File, to: &File) -> io::Result<bool> {
+    /// As ioctl_ficlonerange(2) takes it.
+    #[repr(C)]
+    struct FileCloneRange {
+        file: i64,
+        offset: u64,
+        len: u64,
+        to: u64,
+    }
+    const FICLONERANGE: Opcode = opcode::write::<FileCloneRange>(0x94, 13);
+    let range = FileCloneRange { file: from.as_raw_fd().into(), offset: 0, len: LEAST as u64, to: 0 };
+    // SAFETY: this is the request's number, and what it takes; the kernel keeps nothing of it.
+    let shares = unsafe { ioctl(to, Setter::<FICLONERANGE, _>::new(range)) }.is_ok();
+    if shares {
+        // Nothing of what was tried stays.
+        to.set_len(0)?;
+    }
+    Ok(shares)
 }
 
 /// Below, a call of its own costs more than it saves.
@@ -171,4 +197,31 @@ pub fn copy(from: &File, about: &Metadata, fresh: Fresh) -> Result<()> {
     }
     fresh.grant(Rights::Like { file: from, about, strictness: Strictness::AsAllowed })?;
     fresh.place()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use os::replace::Existing;
+
+    #[test]
+    fn pieces_come_where_they_belong_with_shared_blocks_or_without() {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("original");
+        let bytes: Vec<u8> =
+            (0..1_500_000_u64).map(|at| (at.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8).collect();
+        std::fs::write(&path, &bytes).unwrap();
+        let file = File::open(&path).unwrap();
+        let mapping = Mapping::of(&file, &path).unwrap();
+        let mut canvas = Canvas::blank(2_000_000);
+        canvas.paint(0, &mapping[100_000..900_000]);
+        canvas.paint(800_123, &mapping[..700_001]);
+        canvas.paint(400_000, vec![7; 100_000]);
+        canvas.paint(1_900_000, &mapping[1_450_000..]);
+        for shares_blocks in [false, true] {
+            let fresh = Fresh::beside(&home.path().join("new"), Existing::Keep).unwrap();
+            write(&fresh, &canvas, Some((&file, &mapping)), shares_blocks).unwrap();
+            assert!(fresh.content().unwrap() == canvas.to_vec(), "blocks are shared: {shares_blocks}");
+        }
+    }
 }
