@@ -354,3 +354,69 @@ fn functions_of_scripts_have_names_where_their_runtime_tells_them() {
     let document = run(&[]);
     assert!(document["report"]["warnings"].to_string().contains("--perf-basic-prof"), "{document:#}");
 }
+
+const STEPS: &str = r#"
+#include <stdlib.h>
+#include <unistd.h>
+static void *volatile kept[1000];
+int main(void) {
+    for (int step = 0; step < 10; step++) {
+        for (int i = 0; i < 100; i++) kept[step * 100 + i] = malloc(1000);
+        for (int i = 0; i < 100; i++) free(malloc(500));
+        usleep(150000);
+    }
+    return 0;
+}"#;
+
+/// Moments of a long run, as far as states of its sums were kept.
+#[test]
+fn moments_of_a_long_run_are_those_whose_sums_were_kept() {
+    if !guest() {
+        return;
+    }
+    let scratch = Scratch::new();
+    let (source, program) = (scratch.path("steps.c"), scratch.path("steps"));
+    std::fs::write(&source, STEPS).unwrap();
+    if !testing::compiled(Command::new("cc").args(["-O1", "-w", "-o"]).arg(&program).arg(source)) {
+        return;
+    }
+    let run = |every: &str, keep: &str| {
+        let words =
+            ["heap", "run", "--force", "--aggregate", "--every", every, "--keep", keep, "-o", "modes.heap", "--"];
+        scratch.thaw(words.iter().copied().chain([program.to_str().unwrap()]))
+    };
+    let states = || {
+        let names = scratch.names("modes.heap").into_iter();
+        let mut moments: Vec<u64> =
+            names.filter_map(|name| name.strip_suffix(".state")?.split_once('.')?.1.parse().ok()).collect();
+        moments.sort_unstable();
+        moments
+    };
+    run("0.2s", "1h").exits(0);
+    let moments = states();
+    assert!(moments.len() > 2, "{moments:?}");
+    let seconds = |moment: u64| format!("{}.{:03}", moment / 1000, moment % 1000);
+    let whole = report(&scratch, &[]);
+    assert_eq!((total(&whole, "made").1 % 200, total(&whole, "end")), (0, (1_000_000, 1000)));
+    let mut before = ((0, 0), (0, 0));
+    for (moment, last) in moments.iter().copied().zip([0].into_iter().chain(moments.iter().copied())) {
+        let until = report(&scratch, &["--mode", "live", "--at", &seconds(moment)]);
+        let (made, end) = (total(&until, "made"), total(&until, "end"));
+        assert!(end.0 >= before.1.0 && end.0 == end.1 * 1000, "{end:?} after {before:?}");
+        let between = report(&scratch, &["--since", &seconds(last), "--until", &seconds(moment)]);
+        assert_eq!(total(&between, "made"), (made.0 - before.0.0, made.1 - before.0.1), "{last} to {moment}");
+        before = (made, end);
+    }
+    assert!(before.1.0 > 0, "something was live at the last of them");
+    // Before the first one nothing is known, which is not nothing.
+    let early = report(&scratch, &["--until", "0.000001"]);
+    assert_eq!(total(&early, "made"), (0, 0));
+    assert!(early["warnings"].to_string().contains("nothing is known before"), "{early}");
+    let refused = ["heap", "report", "modes.heap", "--mode", "live", "--since", &seconds(moments[0])];
+    scratch.thaw(refused).exits(2).complains("is not known");
+    run("0.1s", "0.3s").exits(0);
+    assert!((1..7).contains(&states().len()), "{:?}", states());
+    run("1ms", "1h").exits(2).hints("--every");
+    let alone = ["heap", "run", "--force", "--every", "1s", "-o", "modes.heap", "--", "true"];
+    scratch.thaw(alone).exits(2);
+}

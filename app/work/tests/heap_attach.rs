@@ -75,6 +75,7 @@ impl Bench {
             frees: FreeStacks::Without,
             sample: None,
             keep: Keep::Events,
+            states: None,
             agent: agent().to_owned(),
         }
     }

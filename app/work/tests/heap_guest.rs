@@ -100,6 +100,7 @@ impl Bench {
             depth: 64,
             frees: FreeStacks::Without,
             sample: None,
+            states: None,
             leaks: LeakCheck::Without,
             keep: Keep::Events,
             stdout: Output::Stdout,

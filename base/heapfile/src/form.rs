@@ -9,6 +9,8 @@ pub const EVENTS: &str = "events";
 /// Extension of files of sums.
 pub const SUMS: &str = "sums";
 
+/// Extension of files of earlier states of sums: they lie beside a process image and hold none.
+pub const STATE: &str = "state";
 /// Extension of files of leak checks: they lie beside a process image and hold none.
 pub const REACH: &str = "reach";
 

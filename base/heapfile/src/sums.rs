@@ -5,21 +5,25 @@
 //! ```
 
 use crate::figures::{Held, MissingFrames, Site, Timeline, Totals};
-use crate::form::STREAM;
+use crate::form::{STATE, STREAM};
 use crate::module::{Module, ModuleId};
+use crate::recording::believed;
 use crate::stack::{Address, StackId, Stacks};
 use crate::stream::first_page;
 use crate::wire;
 use heap_wire::PAGE;
 use model::{Error, Exit, Nanos, Result, Warning, WarningKind, shown};
+use os::file::Access;
 use os::replace::{Existing, Rights};
 use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
 use std::ffi::OsString;
 use std::fs;
 use std::io::Read;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 const MAGIC: &[u8; 8] = b"THAWSUMS";
 const VERSION: u32 = 1;
@@ -35,7 +39,7 @@ const LEVEL: i32 = 3;
 pub fn no_events(directory: &Path, why: &str) -> Error {
     Error::on(Exit::Usage, "the recording has sums in the place of events", directory)
         .because(why)
-        .hint("record it without --aggregate")
+        .hint("record it without --aggregate; for moments --every is enough")
 }
 
 /// Whether sums have all events of their stream.
@@ -119,6 +123,30 @@ struct StoredObject {
 }
 
 impl Sums {
+    /// As they were before anything happened.
+    pub fn before_all(mut self) -> Self {
+        self.sites.clear();
+        (self.totals, self.peak, self.peak_at, self.last) = Default::default();
+        (self.threads, self.cut_stacks, self.skipped_stacks, self.deep_stacks) = (0, 0, 0, None);
+        self.timeline = Timeline::default();
+        self.warnings.clear();
+        self
+    }
+
+    /// Leaves what was made after an earlier state of the same sums. What is live stays as it is.
+    pub fn since(&mut self, earlier: &Self) {
+        let key = |site: &Site| (site.stack, site.part, site.usable);
+        let before: HashMap<_, &Site> = earlier.sites.iter().map(|site| (key(site), site)).collect();
+        for site in &mut self.sites {
+            let Some(before) = before.get(&key(site)) else { continue };
+            let (now, then) = (&mut site.figures, &before.figures);
+            now.made.remove(then.made);
+            now.temporary.remove(then.temporary);
+            now.handed_over.remove(then.handed_over);
+            now.lifetime_ns = now.lifetime_ns - then.lifetime_ns;
+        }
+    }
+
     /// What was added up, with the stacks and objects that its sites are of.
     pub fn of(added: Added, stacks: &Stacks, modules: &[Module]) -> Self {
         let object = |module: &Module| StoredObject {
@@ -246,6 +274,36 @@ impl Sums {
         });
         (stacks, modules.collect())
     }
+}
+
+/// Where the state of a process's sums at a moment is kept, by the path of its stream: `PID-N.MILLISECONDS.state`.
+pub fn state(stream: &Path, at: Duration) -> PathBuf {
+    stream.with_extension(format!("{}.{STATE}", at.as_millis()))
+}
+
+/// The states of a process's sums that are there, by the path of its file, in the order of their times since the
+/// recording began.
+///
+/// # Errors
+/// The recording's directory cannot be read.
+pub fn states(file: &Path) -> Result<Vec<(Nanos, PathBuf)>> {
+    let directory = file.parent().unwrap_or(Path::new("."));
+    let cannot = |cause| Error::on(Exit::Data, "cannot read the recording", directory).because(cause);
+    let about = fs::metadata(directory).map_err(cannot)?;
+    let stem = file.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
+    let mut found = Vec::new();
+    for entry in fs::read_dir(directory).map_err(cannot)? {
+        let path = entry.map_err(cannot)?.path();
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let moment =
+            name.strip_prefix(stem).and_then(|rest| rest.strip_prefix('.')?.strip_suffix(STATE)?.strip_suffix('.'));
+        let Some(Ok(moment)) = moment.map(str::parse::<u64>) else { continue };
+        if believed(&about, &path, Access::Read).is_ok() {
+            found.push((Nanos(moment.saturating_mul(1_000_000)), path));
+        }
+    }
+    found.sort_unstable();
+    Ok(found)
 }
 
 /// The first page of the stream that a file of sums was made from: as it is now, if it is still there.

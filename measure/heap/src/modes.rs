@@ -13,7 +13,7 @@ use heapfile::module::Module;
 use heapfile::reader::Reader;
 use heapfile::stack::{StackId, Stacks};
 use heapfile::sums::{self, Sums};
-use model::{Nanos, Result, Warning};
+use model::{Nanos, Result, Warning, WarningKind};
 use std::collections::{HashMap, HashSet};
 
 /// One process, by site.
@@ -117,16 +117,45 @@ pub fn analyze(reader: &Reader, process: &Process, window: Window, split: Split)
     })
 }
 
+/// The sums of a part of the time, by the last states before its ends that were kept (`--every`).
+fn sums_of(reader: &Reader, process: &Process, window: Window) -> Result<Sums> {
+    if window == Window::default() {
+        return Sums::read(&process.file);
+    }
+    let states = sums::states(&process.file)?;
+    let Some((known, first)) = states.first() else {
+        return Err(sums::no_events(reader.directory(), "moments and marks are not known"));
+    };
+    let note = |text| Warning::new(WarningKind::Note, format!("of process {} {text}", process.pid));
+    let last = |moment: Nanos| states.iter().rev().find(|(at, _)| *at <= moment);
+    let (mut sums, until) = match window.until_ns.map(|moment| (moment, last(moment))) {
+        None => (Sums::read(&process.file)?, "the end".to_owned()),
+        Some((_, Some((at, path)))) => (Sums::read(path)?, format!("{:.1} s", at.seconds())),
+        Some((moment, None)) => {
+            let mut nothing = Sums::read(first)?.before_all();
+            let began = process.start <= moment;
+            let text = format!("nothing is known before {:.1} s, its first state that was kept", known.seconds());
+            nothing.warnings.extend(began.then(|| note(text)));
+            return Ok(nothing);
+        }
+    };
+    let mut since = "its beginning".to_owned();
+    if let Some((at, path)) = last(window.since_ns) {
+        sums.since(&Sums::read(path)?);
+        since = format!("{:.1} s", at.seconds());
+    }
+    let text = format!("there are sums from {since} until {until}: states are kept every so often");
+    sums.warnings.push(note(text));
+    Ok(sums)
+}
+
 /// What was added up while the process ran. The most of a site at a time is an upper bound where sizes are put
 /// together.
 fn of_sums(reader: &Reader, process: &Process, window: Window, split: Split) -> Result<Heap> {
-    if window != Window::default() {
-        return Err(sums::no_events(reader.directory(), "moments and marks are not known"));
-    }
     if split == Split::Thread {
         return Err(sums::no_events(reader.directory(), "threads are not told apart"));
     }
-    let sums = Sums::read(&process.file)?;
+    let sums = sums_of(reader, process, window)?;
     let (stacks, modules) = sums.places();
     let mut sites = sums.sites;
     if split == Split::Stack {

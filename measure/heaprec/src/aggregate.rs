@@ -9,6 +9,7 @@ mod late;
 
 use crate::clock::Clock;
 use crate::follow::{Stream, Streams};
+use crate::record::States;
 use heap_wire::{FileHeader, PAGE};
 use heapfile::books::Books;
 use heapfile::event::{Event, ThreadId, What};
@@ -16,10 +17,10 @@ use heapfile::figures::{MissingFrames, Split, Window};
 use heapfile::form::SUMS;
 use heapfile::stack::{End, StackId};
 use heapfile::stream::{AfterRead, first_page, held_back, punch};
-use heapfile::sums::{Added, Sums, Whole};
+use heapfile::sums::{self, Added, Sums, Whole};
 use late::Late;
 use model::{Error, Exit, Nanos, Result, Warning, WarningKind, shown};
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::fs::{self, File};
 use std::mem::offset_of;
 use std::os::unix::fs::FileExt;
@@ -38,6 +39,12 @@ const TELL_EVERY: u64 = 4096;
 pub(crate) struct Aggregator {
     streams: Streams,
     open: Vec<Followed>,
+    first_ticks: u64,
+    states: Option<States>,
+    /// When the next states are written.
+    state_at: Instant,
+    /// States that are there, the oldest first.
+    kept: VecDeque<(Instant, PathBuf)>,
 }
 
 impl Aggregator {
@@ -45,14 +52,16 @@ impl Aggregator {
     ///
     /// # Errors
     /// It cannot.
-    pub(crate) fn new(directory: &Path, first_ticks: u64) -> Result<Self> {
+    pub(crate) fn new(directory: &Path, first_ticks: u64, states: Option<States>) -> Result<Self> {
         let path = os::file::name_beside(&directory.join("hole"));
         let cannot = |cause| Error::on(Exit::Machine, "cannot write", &path).because(cause);
         let file = File::create_new(&path).map_err(cannot)?;
         let holes = file.set_len(PAGE as u64).map_err(cannot).and_then(|()| punch(&file, &path, 0, PAGE as u64));
         fs::remove_file(&path).map_err(cannot)?;
         holes.map_err(|error| Error { object: shown(directory), ..error })?;
-        Ok(Self { streams: Streams::new(directory, first_ticks, AfterRead::Freed), open: Vec::new() })
+        let streams = Streams::new(directory, first_ticks, AfterRead::Freed);
+        let state_at = Instant::now() + states.map_or(Duration::ZERO, |states| states.every);
+        Ok(Self { streams, open: Vec::new(), first_ticks, states, state_at, kept: VecDeque::new() })
     }
 
     /// Takes what there is, but for the youngest events.
@@ -70,6 +79,25 @@ impl Aggregator {
                 self.open.swap_remove(index).end()?;
             }
         }
+        self.keep_states(clock, limit)
+    }
+
+    /// Writes a state of each process's sums if it is time, and removes those that are too old.
+    fn keep_states(&mut self, clock: &Clock, limit: u64) -> Result<()> {
+        let Some(states) = self.states.filter(|_| Instant::now() >= self.state_at) else { return Ok(()) };
+        let ticks = limit.saturating_sub(self.first_ticks);
+        let at = Duration::from_secs_f64(ticks as f64 / clock.rate());
+        let now = Instant::now();
+        for stream in &mut self.open {
+            stream.late.settle(limit, &mut stream.books);
+            let path = sums::state(&stream.stream.process.file, at);
+            stream.write_to(&path, Whole::No)?;
+            self.kept.push_back((now, path));
+        }
+        while let Some((_, path)) = self.kept.pop_front_if(|(made, _)| now.duration_since(*made) > states.keep) {
+            fs::remove_file(&path).map_err(|cause| Error::on(Exit::Machine, "cannot remove", &path).because(cause))?;
+        }
+        self.state_at = now + states.every;
         Ok(())
     }
 
@@ -218,6 +246,12 @@ impl Followed {
 
     fn write(&mut self, whole: Whole) -> Result<()> {
         let began = Instant::now();
+        self.write_to(&self.stream.process.file.with_extension(SUMS), whole)?;
+        self.write_at = Instant::now() + WRITE_EVERY.max(began.elapsed() * SHARE);
+        Ok(())
+    }
+
+    fn write_to(&mut self, path: &Path, whole: Whole) -> Result<()> {
         let mut warnings = self.stream.events.warnings().to_vec();
         if self.late.count > 0 {
             let text = format!(
@@ -243,8 +277,6 @@ impl Followed {
             whole,
         };
         let sums = Sums::of(added, self.stream.events.stacks(), self.stream.events.modules());
-        sums.write(&self.stream.process.file.with_extension(SUMS), &page)?;
-        self.write_at = Instant::now() + WRITE_EVERY.max(began.elapsed() * SHARE);
-        Ok(())
+        sums.write(path, &page)
     }
 }

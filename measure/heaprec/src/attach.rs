@@ -14,7 +14,7 @@ mod target;
 use crate::clock::Clock;
 use crate::finish::Ahead;
 use crate::record::{
-    self, Asker, Beside, Desk, Existing, FreeStacks, Keep, Made, Pauses, Phase, Recording, Sample, unseen,
+    self, Asker, Beside, Desk, Existing, FreeStacks, Keep, Made, Pauses, Phase, Recording, Sample, States, unseen,
 };
 use call::{Borrowed, Failed};
 use heap_wire::attach::{Attach, BYTES, LOCK, PLACES, Place, VERSION, answer};
@@ -50,6 +50,8 @@ pub struct Plan {
     pub sample: Option<Sample>,
     /// Whether every event is kept, or sums.
     pub keep: Keep,
+    /// Which states of the sums stay, beside the last one; `None`: none.
+    pub states: Option<States>,
     /// The guest.
     pub agent: PathBuf,
 }
@@ -83,6 +85,7 @@ pub fn run_ahead(
     progress: &mut dyn FnMut(Phase),
 ) -> Result<Recording> {
     record::check_sample(plan.sample)?;
+    record::check_states(plan.states)?;
     let mut target = Target::of(plan.pid)?;
     let clock = Clock::start()?;
     let made = Made::new(&plan.output, plan.existing)?;
@@ -111,7 +114,7 @@ fn recorded(
         recording.write(directory)?;
         unseen::begin(directory)?;
         let desk = Desk::open(made, Asker::Like(plan.pid))?;
-        let beside = Beside::new(plan.keep, directory, clock, ahead)?;
+        let beside = Beside::new(plan.keep, plan.states, directory, clock, ahead)?;
         let mut stopped = Pauses::default();
         let hooks = attach(plan, target, real, &mut stopped)?;
         Ok((lock, desk, beside, recording, hooks, stopped))

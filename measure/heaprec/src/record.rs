@@ -55,6 +55,8 @@ pub struct Plan {
     pub sample: Option<Sample>,
     /// Whether every event is kept, or sums.
     pub keep: Keep,
+    /// Which states of the sums stay, beside the last one; `None`: none.
+    pub states: Option<States>,
     /// Whether it is looked which leaks can still be reached.
     pub leaks: LeakCheck,
     /// Where the program's standard output goes.
@@ -90,6 +92,15 @@ pub enum Keep {
 impl Keep {
     /// What [`Keep::Sums`] has if nothing is said: some seconds of a busy program.
     pub const AHEAD: Bytes = Bytes(64 << 20);
+}
+
+/// States of the sums that stay, so that moments of a long run can be asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct States {
+    /// How far they are apart.
+    pub every: Duration,
+    /// How long each is kept.
+    pub keep: Duration,
 }
 
 /// Whether each process is stopped when it exits, and its memory searched for pointers to what it did not free.
@@ -177,6 +188,7 @@ pub fn run_ahead(
     progress: &mut dyn FnMut(Phase),
 ) -> Result<Recording> {
     check_sample(plan.sample)?;
+    check_states(plan.states)?;
     if let Some(Ok(program)) = plan.command.first().map(|name| os::spawn::resolve_program(name)) {
         unseen::refuse_sanitized(&program)?;
     }
@@ -210,7 +222,7 @@ fn record(
     recording.write(directory).inspect_err(nothing)?;
     unseen::begin(directory).inspect_err(nothing)?;
     let desk = Desk::open(made, Asker::Below(std::process::id())).inspect_err(nothing)?;
-    let mut beside = Beside::new(plan.keep, directory, clock, ahead).inspect_err(nothing)?;
+    let mut beside = Beside::new(plan.keep, plan.states, directory, clock, ahead).inspect_err(nothing)?;
     let ended = start(plan, made, progress, &mut beside).inspect_err(nothing)?;
     recording.running = os::spawn::wait_for_descendants(|left| {
         progress(Phase::Waiting(left));
@@ -256,6 +268,19 @@ pub(crate) fn check_sample(sample: Option<Sample>) -> Result<()> {
     }
 }
 
+/// # Errors
+/// States of the sums would follow each other too closely.
+pub(crate) fn check_states(states: Option<States>) -> Result<()> {
+    const LEAST: Duration = Duration::from_millis(100);
+    match states {
+        Some(states) if states.every < LEAST => {
+            Err(Error::new(Exit::Usage, "states would follow each other too closely", format!("{:?}", states.every))
+                .hint("0.1 s is the least, a minute is usual: --every 1m"))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// What is done beside the program while it runs.
 pub(crate) struct Beside<'a> {
     aggregator: Option<Aggregator>,
@@ -269,10 +294,16 @@ pub(crate) struct Beside<'a> {
 }
 
 impl<'a> Beside<'a> {
-    pub(crate) fn new(keep: Keep, directory: &Path, clock: &'a Clock, ahead: Option<&'a mut Ahead>) -> Result<Self> {
+    pub(crate) fn new(
+        keep: Keep,
+        states: Option<States>,
+        directory: &Path,
+        clock: &'a Clock,
+        ahead: Option<&'a mut Ahead>,
+    ) -> Result<Self> {
         let aggregator = match keep {
             Keep::Events => None,
-            Keep::Sums { .. } => Some(Aggregator::new(directory, clock.ticks)?),
+            Keep::Sums { .. } => Some(Aggregator::new(directory, clock.ticks, states)?),
         };
         let heart = aggregator.as_ref().map(|_| Heart::start(directory)).transpose()?;
         // Where there is no thread for it, all is done in the end.

@@ -6,6 +6,7 @@ use heap::slop::Model;
 use model::Bytes;
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// Arguments of `thaw heap`.
 #[derive(Debug, Args)]
@@ -331,6 +332,13 @@ pub struct RunArgs {
     /// threads, growth and logs of events cannot be asked for afterwards
     #[arg(long, conflicts_with = "raw")]
     pub aggregate: bool,
+    /// With --aggregate: keep a state of the sums every so many seconds (or 5m, 1h), so that --at, --since and --until
+    /// can be asked for
+    #[arg(long, value_name = "TIME", requires = "aggregate", value_parser = super::values::duration)]
+    pub every: Option<Duration>,
+    /// With --every: for how long each is kept
+    #[arg(long, value_name = "TIME", requires = "every", default_value = "24h", value_parser = super::values::duration)]
+    pub keep: Duration,
     /// Stop each process when it exits, and tell leaks that it can still reach from those that are lost
     #[arg(long, conflicts_with_all = ["sample", "aggregate"])]
     pub leak_check: bool,
@@ -383,6 +391,13 @@ pub struct AttachArgs {
     /// Add events up while the program runs and keep sums only, for long runs: see thaw heap run
     #[arg(long)]
     pub aggregate: bool,
+    /// With --aggregate: keep a state of the sums every so many seconds (or 5m, 1h), so that --at, --since and --until
+    /// can be asked for
+    #[arg(long, value_name = "TIME", requires = "aggregate", value_parser = super::values::duration)]
+    pub every: Option<Duration>,
+    /// With --every: for how long each is kept
+    #[arg(long, value_name = "TIME", requires = "every", default_value = "24h", value_parser = super::values::duration)]
+    pub keep: Duration,
     /// Sites of leaks to print for each process
     #[arg(long, value_name = "N", default_value_t = 3)]
     pub leaks: usize,
@@ -554,7 +569,7 @@ Examples:
   thaw heap run -- python3 -c 'import json'
   thaw heap run --leak-check -- ./my-tests
   thaw heap run -o ff.heap --force -- firefox-esr --headless --screenshot about:blank
-  thaw heap run --aggregate -o week.heap -- ./server --port 8080";
+  thaw heap run --aggregate --sample 512KiB --every 1m -o week.heap -- ./server --port 8080";
 
 const REPORT_ABOUT: &str = "\
 Which code allocated it, and what was live when?

@@ -9,6 +9,7 @@ use heap::named::{Cut, Filter, Named, Row};
 use heap::tree::{self, Node, Shape};
 use heapfile::check::Check;
 use heapfile::reader::Reader;
+use heapfile::sums;
 use model::{Error, Exit, Nanos, Result, Warning, WarningKind, shown};
 use os::replace::Existing;
 use serde::Serialize;
@@ -148,6 +149,13 @@ impl Look {
             if self.window.until_ns.is_some() {
                 return Err(Error::new(Exit::Usage, "leaks are looked at when a process exits", "--until"));
             }
+        }
+        let of_sums = reader.processes().iter().any(heapfile::event::Process::is_summed);
+        if of_sums && self.window.since_ns.0 > 0 && matches!(self.measure, Measure::End | Measure::Peak) {
+            return Err(sums::no_events(
+                directory,
+                "which blocks were made after a moment and are live later is not known",
+            ));
         }
         let mut progress = told();
         progress.note(&format!("reading {}", shown(directory)), Duration::ZERO);

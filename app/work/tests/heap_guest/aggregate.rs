@@ -291,6 +291,7 @@ fn a_thaw_of_its_own() {
         frees: heaprec::record::FreeStacks::Without,
         sample: None,
         keep: Keep::Sums { ahead: Bytes(AHEAD) },
+        states: None,
         leaks: LeakCheck::Without,
         stdout: heaprec::record::Output::Stdout,
         agent: agent.into(),
