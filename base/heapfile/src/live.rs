@@ -223,13 +223,19 @@ impl Live {
         }
     }
 
+    #[inline(always)]
     fn turn_to(&mut self, thread: ThreadId) {
         if self.threads.get(self.thread).is_none_or(|last| last.id != thread) {
-            let fresh = self.threads.len();
-            self.thread = *self.numbers.entry(thread).or_insert(fresh);
-            if self.thread == fresh {
-                self.threads.push(Thread { id: thread, allocated: false, pending: None, replaced: None });
-            }
+            self.turn_to_other(thread);
+        }
+    }
+
+    #[inline(never)]
+    fn turn_to_other(&mut self, thread: ThreadId) {
+        let fresh = self.threads.len();
+        self.thread = *self.numbers.entry(thread).or_insert(fresh);
+        if self.thread == fresh {
+            self.threads.push(Thread { id: thread, allocated: false, pending: None, replaced: None });
         }
     }
 

@@ -18,7 +18,7 @@ const NODES: usize = 1 << 20;
 const TEXTS: usize = 1 << 10;
 
 /// Of zstd: chosen by measurement.
-const LEVEL: i32 = 4;
+const LEVEL: i32 = 3;
 
 /// Begins a file: `page` is the first page of the stream, as it is in the end.
 pub fn head(out: &mut dyn Write, page: &[u8], quantum: Quantum) -> io::Result<()> {
