@@ -17,6 +17,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::OnceLock;
 use std::time::Duration;
 use tempfile::TempDir;
+use work::heaps::conclude::{Early, Streams, conclude};
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap()
@@ -261,6 +262,30 @@ fn leaks_forks_and_blocks_from_before_are_told_apart() {
     let child = report.processes.iter().find(|process| process.pid != pid).unwrap();
     assert_eq!((child.origin, child.forked_from), ("fork", Some(pid)));
     assert!(child.leaks.iter().any(|leak| leak.bytes.0 == 7002), "{child:#?}");
+    assert_eq!(running.end(), "");
+}
+
+#[test]
+fn what_is_attached_to_is_finished_while_it_is_recorded_and_goes_on() {
+    let Some(bench) = Bench::new() else { return };
+    let mut running = Running::start(&mut Command::new(bench.compile("later", &[])));
+    let (plan, mut early) = (bench.plan(running.pid(), 0.5), Early::new());
+    let mut tell = |phase| {
+        if let Phase::Running(_) = phase {
+            running.say("l\n");
+            assert_eq!(running.line(), "done");
+        }
+    };
+    attach::run_ahead(&plan, "test", Some(&mut early.ahead), &mut tell).unwrap();
+    let done = conclude(&Reader::open(&plan.output).unwrap(), Streams::Finish(early), &mut |_| {}).unwrap();
+    let counts = done.finished.unwrap();
+    assert!(done.failed.is_none() && (counts.streams, counts.again) == (1, 0), "{:?} {counts:?}", done.failed);
+    let leaks = &done.report.processes[0].leaks;
+    assert!(leaks.iter().any(|leak| leak.bytes.0 == 7001), "{leaks:#?}");
+    let names = std::fs::read_dir(&plan.output).unwrap().map(|entry| entry.unwrap().file_name());
+    let mut names: Vec<String> = names.map(|name| name.into_string().unwrap()).collect();
+    names.sort();
+    assert_eq!(names, [&format!("{}-0.events", running.pid()), "names.json", "recording.json"]);
     assert_eq!(running.end(), "");
 }
 

@@ -29,6 +29,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use tempfile::TempDir;
+use work::heaps::conclude::{Early, Streams, conclude};
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap()
@@ -572,6 +573,19 @@ fn a_full_disk_is_survived() {
         assert_eq!(process.stopped, Some(Stopped::Space(libc::ENOSPC as u32)));
         assert!(process.lost > 100_000 && full.only().allocations > 10_000, "{process:#?}");
         assert!(Recording::read(&plan.output).unwrap().finished);
+        // What is finished meanwhile takes room, too, and gives it back; the stream or its finished file is there.
+        let mut early = Early::new();
+        record::run_ahead(&plan, "test", Some(&mut early.ahead), &mut |_| {}).unwrap();
+        let reader = Reader::open(&plan.output).unwrap();
+        let said = heap::report::report(&reader).unwrap().processes[0].allocations;
+        if let Ok(done) = conclude(&reader, Streams::Finish(early), &mut |_| {}) {
+            assert_eq!(done.report.processes[0].allocations, said);
+        }
+        let reader = Reader::open(&plan.output).unwrap();
+        let report = heap::report::report(&reader).unwrap();
+        assert!(said > 10_000 && report.processes[0].allocations == said, "{report:#?}");
+        let hidden = std::fs::read_dir(&plan.output).unwrap().map(|entry| entry.unwrap().file_name());
+        assert!(hidden.into_iter().all(|name| !name.to_string_lossy().starts_with('.')));
     });
     assert!(Command::new("umount").arg(&disk).status().unwrap().success());
     if let Err(panic) = outcome {

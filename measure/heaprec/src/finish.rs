@@ -178,9 +178,10 @@ pub fn one(reader: &Reader, process: &Process, ahead: &mut Ahead) -> Result<(Sum
     let stream = &process.file;
     let half = ahead.take(stream);
     let begun = half.is_some();
-    let both = match half.and_then(|half| half.end(reader.rate())) {
-        Some(mut whole) => {
-            let after = whole.place(stream)?;
+    // A disk that is too full for it may have room without what was made ahead.
+    let placed = half.and_then(|half| half.end(reader.rate())).and_then(|whole| whole.place(stream));
+    let both = match placed {
+        Some((whole, after)) => {
             ahead.done.add(&whole, after);
             (whole.summary, whole.events)
         }

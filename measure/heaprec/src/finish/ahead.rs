@@ -21,7 +21,6 @@ use heapfile::form::EVENTS;
 use heapfile::reader::Events;
 use heapfile::stream::{AfterRead, first_page};
 use heapfile::summary::Summary;
-use model::Result;
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -152,14 +151,15 @@ impl Finished {
 }
 
 impl Whole {
-    /// Writes the finished file of this stream.
-    pub(super) fn place(&mut self, stream: &Path) -> Result<u64> {
-        let page = first_page(stream)?;
-        super::place(stream, |mut out| {
+    /// Writes the finished file of this stream, and its size; `None`: it cannot.
+    pub(super) fn place(mut self, stream: &Path) -> Option<(Self, u64)> {
+        let page = first_page(stream).ok()?;
+        let placed = super::place(stream, |mut out| {
             head(&mut out, &page, self.quantum)?;
             io::copy(&mut self.blocks, &mut out).map_err(Broken::Writing)?;
             Ok(())
-        })
+        });
+        Some((self, placed.ok()?))
     }
 }
 
@@ -195,8 +195,8 @@ impl Following {
     fn end(&mut self, half: Half, rate: f64) {
         let path = half.stream.process.file.clone();
         let process = self.streams.process_of(&half.stream, rate);
-        let placed = half.end(rate).and_then(|mut whole| Some((whole.place(&path).ok()?, whole)));
-        let (Ok(process), Some((after, whole))) = (process, placed) else {
+        let placed = half.end(rate).and_then(|whole| whole.place(&path));
+        let (Ok(process), Some((whole, after))) = (process, placed) else {
             self.ahead.done.again += 1;
             return;
         };
