@@ -39,7 +39,7 @@ const LEVEL: i32 = 3;
 pub fn no_events(directory: &Path, why: &str) -> Error {
     Error::on(Exit::Usage, "the recording has sums in the place of events", directory)
         .because(why)
-        .hint("record it without --aggregate; for moments --every is enough")
+        .hint("record it without --aggregate")
 }
 
 /// Whether sums have all events of their stream.

@@ -39,6 +39,9 @@ const TELL_EVERY: u64 = 4096;
 pub(crate) struct Aggregator {
     streams: Streams,
     open: Vec<Followed>,
+    /// Streams that are read to their ends. They stay until the program ends, freed but for their heads: a process that
+    /// executes another program takes the first name that is free.
+    read: Vec<PathBuf>,
     first_ticks: u64,
     states: Option<States>,
     /// When the next states are written.
@@ -61,7 +64,7 @@ impl Aggregator {
         holes.map_err(|error| Error { object: shown(directory), ..error })?;
         let streams = Streams::new(directory, first_ticks, AfterRead::Freed);
         let state_at = Instant::now() + states.map_or(Duration::ZERO, |states| states.every);
-        Ok(Self { streams, open: Vec::new(), first_ticks, states, state_at, kept: VecDeque::new() })
+        Ok(Self { streams, open: Vec::new(), read: Vec::new(), first_ticks, states, state_at, kept: VecDeque::new() })
     }
 
     /// Takes what there is, but for the youngest events.
@@ -76,7 +79,7 @@ impl Aggregator {
             if stream.advance(limit)? {
                 index += 1;
             } else {
-                self.open.swap_remove(index).end()?;
+                self.read.push(self.open.swap_remove(index).take_rest(Whole::Yes)?);
             }
         }
         self.keep_states(clock, limit)
@@ -94,8 +97,9 @@ impl Aggregator {
             stream.write_to(&path, Whole::No)?;
             self.kept.push_back((now, path));
         }
-        while let Some((_, path)) = self.kept.pop_front_if(|(made, _)| now.duration_since(*made) > states.keep) {
-            fs::remove_file(&path).map_err(|cause| Error::on(Exit::Machine, "cannot remove", &path).because(cause))?;
+        while let Some((_, path)) = self.kept.front().filter(|(made, _)| now.duration_since(*made) > states.keep) {
+            fs::remove_file(path).map_err(|cause| Error::on(Exit::Machine, "cannot remove", path).because(cause))?;
+            self.kept.pop_front();
         }
         self.state_at = now + states.every;
         Ok(())
@@ -113,8 +117,11 @@ impl Aggregator {
             if !running.is_empty() && stream.stream.is_written() {
                 stream.take_rest(Whole::No)?;
             } else {
-                stream.end()?;
+                self.read.push(stream.take_rest(Whole::Yes)?);
             }
+        }
+        for path in self.read {
+            fs::remove_file(&path).map_err(|cause| Error::on(Exit::Machine, "cannot remove", &path).because(cause))?;
         }
         Ok(self.streams.count())
     }
@@ -207,12 +214,6 @@ impl Followed {
             }
         }
         self.late.enter(event, &mut self.books);
-    }
-
-    /// Takes the rest of what nobody writes any more, and removes it.
-    fn end(self) -> Result<()> {
-        let path = self.take_rest(Whole::Yes)?;
-        fs::remove_file(&path).map_err(|cause| Error::on(Exit::Machine, "cannot remove", &path).because(cause))
     }
 
     /// Takes all that is there; which file it is.

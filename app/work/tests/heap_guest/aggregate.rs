@@ -410,3 +410,19 @@ fn a_stopped_thaw_holds_no_program_for_ever() {
     let report = heap::report::report(&reader).unwrap();
     assert!(report.warnings.iter().any(|warning| warning.text.contains("stood still")), "{:#?}", report.warnings);
 }
+
+/// A process that is recorded, is not for a while, and is again: the second time it has a stream of its own.
+#[test]
+fn a_process_that_is_recorded_again_after_a_while_is_added_up_too() {
+    let Some(bench) = Bench::new() else { return };
+    let (rests, churn) = (bench.compile("rests", &["-static"]), bench.compile("churn", &[]));
+    let script = format!("exec {} {} 1 1000", rests.display(), churn.display());
+    let summed = Recorded::of(&summed(&bench, &["sh".into(), "-c".into(), script.into()]));
+    is_clean(summed.reader.directory());
+    let processes = summed.reader.processes();
+    let exes: Vec<_> = processes.iter().map(|process| process.exe.file_name().unwrap().to_owned()).collect();
+    assert_eq!(exes.last().unwrap(), "churn", "{exes:?}");
+    assert_eq!(processes[0].pid, processes.last().unwrap().pid);
+    let report = &summed.report.processes;
+    assert!(report.last().unwrap().allocations > 1000 && report.last().unwrap().lost == 0, "{report:#?}");
+}
