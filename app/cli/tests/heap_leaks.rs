@@ -3,7 +3,7 @@
 use crate::heap::guest;
 use crate::scratch::{Mortal, Scratch, root};
 use serde_json::Value;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
@@ -176,4 +176,32 @@ fn a_program_that_runs_is_looked_at_when_somebody_asks() {
     let report = scratch.thaw(["heap", "report", "live.heap", "--mode", "lost", "--json"]).exits(0).json();
     assert_eq!(report["total"]["reached"]["lost"]["bytes"], 175, "{report}");
     scratch.thaw(["heap", "check", "live.heap"]).exits(2).complains("runs any more");
+}
+
+/// Blocks that were there before are not known, and lead to others all the same.
+#[test]
+fn a_program_that_was_attached_to_is_looked_at_too() {
+    let scratch = Scratch::new();
+    let Some(program) = program(&scratch) else { return };
+    if !testing::root_or_skip() {
+        return;
+    }
+    let mut running = Command::new(&program);
+    running.arg("later").stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut running = Mortal(running.spawn().unwrap());
+    let mut command = scratch.command();
+    command.args(["heap", "attach", "-o", "live.heap", &running.0.id().to_string()]).stdout(Stdio::null());
+    let mut recorder = Mortal(command.stderr(Stdio::piped()).spawn().unwrap());
+    let mut told = BufReader::new(recorder.0.stderr.take().unwrap()).lines().map(Result::unwrap);
+    assert!(told.any(|line| line.contains("recording process")), "attaching failed");
+    running.0.stdin.take().unwrap().write_all(b"x").unwrap();
+    let mut line = String::new();
+    BufReader::new(running.0.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    assert_eq!(line, "ready\n");
+    let document = scratch.thaw(["heap", "check", "live.heap", "--json"]).exits(0).json();
+    let process = &document["report"]["processes"][0];
+    assert_eq!(found(process), [(111 + 64, 2), (192, 3), NONE, (222, 1)], "{document:#}");
+    assert!(process["leak_check"]["doubts"].to_string().contains("attached"), "{document:#}");
+    drop(running);
+    recorder.0.wait().unwrap();
 }

@@ -52,9 +52,6 @@ fn look(pid: u32, stream: &Path) -> Result<Check, String> {
     })?;
     let ticks = Clock::now();
     let image = Image::of(stream).map_err(|error| error.to_string())?.ok_or("its stream is not there")?;
-    if image.process.origin == Origin::Attach {
-        return Err("what it allocated before it was attached to is not known".into());
-    }
     if image.process.sample_bytes > 0 {
         return Err("only samples of its blocks are recorded".into());
     }
@@ -84,12 +81,14 @@ fn look(pid: u32, stream: &Path) -> Result<Check, String> {
     let (own, whole) = frozen.own(image.own);
     let allocator = Some(image.process.allocator.as_path()).filter(|path| !path.as_os_str().is_empty());
     let is_glibc = allocator.is_some_and(roots::is_c_library);
+    let has_others = image.process.origin == Origin::Attach;
     let view = View {
         regions: &frozen.regions,
         threads: &threads,
         own: &own,
         mapped: &live.mapped(),
         blocks: &blocks,
+        has_others,
         allocator: allocator.filter(|_| !is_glibc),
         is_glibc,
         word: &|at| frozen.word(at),
@@ -106,6 +105,11 @@ fn look(pid: u32, stream: &Path) -> Result<Check, String> {
     check.stopped_ns = Nanos(u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX));
     if !is_glibc {
         let text = "its allocator is not that of glibc: blocks that the allocator's own tables point to look reachable";
+        check.doubts.push(text.into());
+    }
+    if has_others {
+        let text = "blocks from before it was attached to are not known, so that all memory of the allocator is searched: \
+                    blocks that old pointers in freed memory lead to look reachable";
         check.doubts.push(text.into());
     }
     if !whole {

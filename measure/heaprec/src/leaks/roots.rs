@@ -39,6 +39,8 @@ pub struct View<'a> {
     pub mapped: &'a [Range<u64>],
     /// Live blocks, in the order of their addresses.
     pub blocks: &'a [Block],
+    /// Whether there are blocks that are not known: then what the allocator has taken may be the program's too.
+    pub has_others: bool,
     /// The library that the allocator is; `None`: the program, or the C library.
     pub allocator: Option<&'a Path>,
     /// Whether the allocator is that of glibc.
@@ -108,7 +110,7 @@ fn of_region(view: &View<'_>, region: &Region, guarded: bool, found: &mut Found)
         }
         return;
     }
-    if region.name == b"[heap]" && view.is_glibc {
+    if region.name == b"[heap]" && view.is_glibc && !view.has_others {
         return;
     }
     let mut not = Vec::new();
@@ -125,7 +127,9 @@ fn of_region(view: &View<'_>, region: &Region, guarded: bool, found: &mut Found)
             found.kept.extend(control);
         }
     }
-    not.extend(taken(view, &range));
+    if !view.has_others {
+        not.extend(taken(view, &range));
+    }
     let mapped: Vec<Range<u64>> = view.mapped.iter().filter_map(|mapped| common(mapped, &range)).collect();
     found.ranges.extend(without(vec![range], without(not, mapped)));
 }
@@ -278,6 +282,7 @@ mod tests {
                 own: &[0x9000..0xa000],
                 mapped: &self.mapped,
                 blocks: &self.blocks,
+                has_others: false,
                 allocator: Some("/lib/liballoc.so".as_ref()),
                 is_glibc,
                 word: &|at| self.words.get(&at).copied(),
