@@ -90,6 +90,10 @@ impl Aggregator {
         let Some(states) = self.states.filter(|_| Instant::now() >= self.state_at) else { return Ok(()) };
         let ticks = limit.saturating_sub(self.first_ticks);
         let at = Duration::from_secs_f64(ticks as f64 / clock.rate());
+        if at.as_millis() == 0 {
+            // Nothing is that old yet.
+            return Ok(());
+        }
         let now = Instant::now();
         for stream in &mut self.open {
             stream.late.settle(limit, &mut stream.books);

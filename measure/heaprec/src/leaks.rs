@@ -108,8 +108,8 @@ fn look(pid: u32, stream: &Path) -> Result<Check, String> {
         check.doubts.push(text.into());
     }
     if has_others {
-        let text = "blocks from before it was attached to are not known, so that all memory of the allocator is searched: \
-                    blocks that old pointers in freed memory lead to look reachable";
+        let text = "blocks from before it was attached to are not known, so that all memory of the allocator is \
+                    searched: blocks that old pointers in freed memory lead to look reachable";
         check.doubts.push(text.into());
     }
     if !whole {
