@@ -9,7 +9,6 @@ mod late;
 
 use crate::clock::Clock;
 use crate::follow::{Stream, Streams};
-use crate::record::States;
 use heap_wire::{FileHeader, PAGE};
 use heapfile::books::Books;
 use heapfile::event::{Event, ThreadId, What};
@@ -34,6 +33,15 @@ const WRITE_EVERY: Duration = Duration::from_secs(10);
 const SHARE: u32 = 20;
 /// After so many events the process is told how far it is read, if it is.
 const TELL_EVERY: u64 = 4096;
+
+/// States of the sums that stay, so that moments of a long run can be asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct States {
+    /// How far they are apart.
+    pub every: Duration,
+    /// How long each is kept.
+    pub keep: Duration,
+}
 
 /// Adds up all streams of a recording while they grow.
 pub(crate) struct Aggregator {

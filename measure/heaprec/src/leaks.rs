@@ -134,12 +134,21 @@ struct Frozen {
     regions: Vec<Region>,
     /// Read-only data of objects, and data that the dynamic linker has made so; sorted.
     constant: Vec<Range<u64>>,
-    /// The words around the last single one that was read.
-    near: RefCell<(u64, Vec<u64>)>,
+    /// Pages that were read last, each at a place of its own.
+    near: RefCell<Vec<Page>>,
 }
 
-/// Words that are read where one is wanted.
-const NEAR: usize = 512;
+/// A page that was read: its first address, and its words as far as there is memory.
+#[derive(Clone, Default)]
+struct Page {
+    at: u64,
+    words: Vec<u64>,
+}
+
+/// Words of a page.
+const WORDS: usize = PAGE as usize / 8;
+/// Pages that are remembered: neighbours mostly point to neighbours.
+const NEAR: usize = 256;
 
 impl Frozen {
     fn of(pid: u32) -> io::Result<Self> {
@@ -159,23 +168,39 @@ impl Frozen {
             pages: File::open(format!("/proc/{pid}/pagemap"))?,
             constant: constant.map(|region| region.range.clone()).collect(),
             regions,
-            near: RefCell::new((0, Vec::new())),
+            near: RefCell::new(vec![Page::default(); NEAR]),
         })
     }
 
     /// A word at a multiple of eight.
     fn word(&self, at: u64) -> Option<u64> {
-        if !at.is_multiple_of(8) {
-            return None;
+        let mut word = [0];
+        (at.is_multiple_of(8) && self.near(at, &mut word) == 1).then_some(word[0])
+    }
+
+    /// Words of pages that may be remembered; how many.
+    fn near(&self, at: u64, words: &mut [u64]) -> usize {
+        let mut pages = self.near.borrow_mut();
+        let mut done = 0;
+        while done < words.len() {
+            let at = at + 8 * done as u64;
+            let page = &mut pages[(at / PAGE) as usize % NEAR];
+            if page.at != at & !(PAGE - 1) || page.words.is_empty() {
+                page.at = at & !(PAGE - 1);
+                page.words.resize(WORDS, 0);
+                let read = self.fill(page.at, &mut page.words);
+                page.words.truncate(read);
+            }
+            let from = (at % PAGE) as usize / 8;
+            let there = page.words.get(from..).unwrap_or_default();
+            let some = there.len().min(words.len() - done);
+            words[done..done + some].copy_from_slice(&there[..some]);
+            done += some;
+            if some == 0 {
+                break;
+            }
         }
-        let (start, words) = &mut *self.near.borrow_mut();
-        if at < *start || at >= *start + 8 * words.len() as u64 {
-            *start = at & !(8 * NEAR as u64 - 1);
-            words.resize(NEAR, 0);
-            let read = self.fill(*start, words);
-            words.truncate(read);
-        }
-        words.get(usize::try_from((at - *start) / 8).ok()?).copied()
+        done
     }
 
     fn fill(&self, at: u64, words: &mut [u64]) -> usize {
@@ -249,7 +274,7 @@ impl Frozen {
 
 impl mark::Memory for Frozen {
     fn read(&self, at: u64, words: &mut [u64]) -> usize {
-        self.fill(at, words)
+        if words.len() < WORDS { self.near(at, words) } else { self.fill(at, words) }
     }
 
     fn is_vtable(&self, address: u64) -> bool {

@@ -12,6 +12,7 @@ pub(crate) use desk::{Asker, Desk};
 pub use heapfile::recording::{Pauses, Recording, Unseen};
 
 use crate::aggregate::Aggregator;
+pub use crate::aggregate::States;
 use crate::clock::Clock;
 use crate::finish::Ahead;
 use crate::finish::ahead::Thread;
@@ -92,15 +93,6 @@ pub enum Keep {
 impl Keep {
     /// What [`Keep::Sums`] has if nothing is said: some seconds of a busy program.
     pub const AHEAD: Bytes = Bytes(64 << 20);
-}
-
-/// States of the sums that stay, so that moments of a long run can be asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct States {
-    /// How far they are apart.
-    pub every: Duration,
-    /// How long each is kept.
-    pub keep: Duration,
 }
 
 /// Whether each process is stopped when it exits, and its memory searched for pointers to what it did not free.

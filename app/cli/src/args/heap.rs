@@ -568,7 +568,6 @@ const RUN_EXAMPLES: &str = "\
 Examples:
   thaw heap run -- python3 -c 'import json'
   thaw heap run --leak-check -- ./my-tests
-  thaw heap run -o ff.heap --force -- firefox-esr --headless --screenshot about:blank
   thaw heap run --aggregate --sample 512KiB --every 1m -o week.heap -- ./server --port 8080";
 
 const REPORT_ABOUT: &str = "\
@@ -581,7 +580,6 @@ const REPORT_EXAMPLES: &str = "\
 Examples:
   thaw heap report
   thaw heap report build.heap --mode live --at peak --tree down
-  thaw heap report ff.heap --mode leaks --module libxul --top 30
   thaw heap report tests.heap --mode lost --suppressions lsan.supp --fail-if-any";
 
 const DARK_ABOUT: &str = "\

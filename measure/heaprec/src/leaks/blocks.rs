@@ -11,8 +11,10 @@ use std::ops::Range;
 /// What a process has.
 #[derive(Debug, Default)]
 pub struct Live {
-    /// Live blocks and their sizes, by address; those that it inherited are among them.
-    blocks: HashMap<u64, u64>,
+    /// Live blocks.
+    blocks: Vec<Block>,
+    /// Those that it inherited and has not given back: sizes by address.
+    inherited: HashMap<u64, u64>,
     /// Blocks that `realloc` is about to replace, or copies at this moment.
     replaced: Vec<Block>,
     /// Blocks that it made, as [`heapfile::live::LiveId::serial`] counts them.
@@ -27,13 +29,14 @@ impl Live {
     /// # Errors
     /// A file of events cannot be read.
     pub fn of(image: &Image, until: u64) -> Result<Self> {
-        let mut live = match &image.parent {
-            Some(parent) => match Image::of(parent)? {
-                Some(parent) => Self::of(&parent, image.process.start_ticks)?,
-                None => Self::default(),
-            },
-            None => Self::default(),
-        };
+        let mut live = Self::default();
+        if let Some(parent) = &image.parent
+            && let Some(parent) = Image::of(parent)?
+        {
+            let parent = Self::of(&parent, image.process.start_ticks)?;
+            live.inherited = parent.blocks().into_iter().map(|block| (block.start, block.size)).collect();
+            live.mapped = parent.mapped;
+        }
         live.add(&image.process, until)?;
         Ok(live)
     }
@@ -60,7 +63,7 @@ impl Live {
                 (Change::Nothing | Change::Wrong(Inconsistency::FreeOfUnknown), What::Free { ptr, by })
                     if by != Freer::Pool =>
                 {
-                    self.blocks.remove(&ptr.0);
+                    self.inherited.remove(&ptr.0);
                 }
                 (_, What::Map { at, size, flags }) if !flags.is_break() => {
                     self.mapped.insert(at.0, size);
@@ -70,7 +73,7 @@ impl Live {
             }
         }
         self.replaced = replacing.into_values().collect();
-        self.blocks.extend(ledger.live().map(|(ptr, block)| (ptr.0, block.size)));
+        self.blocks.extend(ledger.live().map(|(ptr, block)| Block { start: ptr.0, size: block.size }));
         Ok(())
     }
 
@@ -92,8 +95,9 @@ impl Live {
 
     /// The blocks, in the order of their addresses.
     pub fn blocks(&self) -> Vec<Block> {
-        let live = self.blocks.iter().map(|(start, size)| Block { start: *start, size: *size });
-        let mut blocks: Vec<Block> = live.chain(self.replaced.iter().copied()).collect();
+        let inherited = self.inherited.iter().map(|(start, size)| Block { start: *start, size: *size });
+        let mut blocks: Vec<Block> =
+            self.blocks.iter().copied().chain(self.replaced.iter().copied()).chain(inherited).collect();
         blocks.sort_unstable();
         // The same place may be given out again meanwhile.
         blocks.dedup_by_key(|block| block.start);
