@@ -2,8 +2,9 @@
 
 use super::ForceArg;
 use clap::{Args, Subcommand, ValueEnum, ValueHint};
+use heap::modes::{Measure, Reach, Window};
 use heap::slop::Model;
-use model::Bytes;
+use model::{Bytes, Error, Exit, Nanos};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -138,6 +139,43 @@ pub struct LookArgs {
     /// Without stacks that this file lists, as LeakSanitizer reads it: lines leak:FUNCTION, FILE or OBJECT (repeatable)
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub suppressions: Vec<PathBuf>,
+}
+
+impl LookArgs {
+    /// Which blocks of which time; all that were ever made if nothing was typed.
+    ///
+    /// # Errors
+    /// What was typed contradicts itself.
+    pub fn meant(&self) -> model::Result<(Measure, Window)> {
+        let ns = |seconds: f64| Nanos((seconds * 1e9).round() as u64);
+        let mut until = self.until;
+        if self.at.is_some() && self.mode != Mode::Live {
+            return Err(Error::new(Exit::Usage, "a moment is for what is live", "--at").hint("add --mode live"));
+        }
+        let measure = match (self.mode, self.at) {
+            (Mode::Cumulative, _) => Measure::Made,
+            (Mode::Temporary, _) => Measure::Temporary,
+            (Mode::Leaks, _) | (Mode::Live, Some(Moment::End)) => Measure::End,
+            (Mode::Lost, _) => Measure::Reached(Reach::Lost),
+            (Mode::IndirectlyLost, _) => Measure::Reached(Reach::Indirect),
+            (Mode::PossiblyLost, _) => Measure::Reached(Reach::Possible),
+            (Mode::StillReachable, _) => Measure::Reached(Reach::Reachable),
+            (Mode::Live, None | Some(Moment::Peak)) => Measure::Peak,
+            (Mode::Live, Some(Moment::At(seconds))) => {
+                if until.is_some() {
+                    return Err(Error::new(Exit::Usage, "a moment was given twice", "--at, --until")
+                        .hint("--at SECONDS already looks at the recording as if it had ended then"));
+                }
+                until = Some(seconds);
+                Measure::End
+            }
+        };
+        let window = Window { since_ns: ns(self.since.unwrap_or(0.0)), until_ns: until.map(ns) };
+        if window.until_ns.is_some_and(|until| until < window.since_ns) {
+            return Err(Error::new(Exit::Usage, "the time ends before it begins", "--since"));
+        }
+        Ok((measure, window))
+    }
 }
 
 /// A tree.

@@ -1,14 +1,13 @@
 //! `thaw heap report`, `diff`, `dark` and `export`: looking at recordings.
 
-use crate::args::heap::{self as typed, DarkArgs, DiffArgs, ExportArgs, LookArgs, Mode, Moment, ReportArgs, TreeShape};
+use crate::args::heap::{self as typed, DarkArgs, DiffArgs, ExportArgs, LookArgs, ReportArgs, TreeShape};
 use crate::progress::Progress;
 use crate::{output, text};
 use ::heap::export::{self, Format};
-use ::heap::modes::{Measure, Reach, Window};
 use ::heap::named::{Cut, Filter, Wrappers};
 use ::heap::suppressions::Suppressions;
 use ::heap::tree::Shape;
-use model::{Error, Exit, Nanos, Result, shown};
+use model::{Error, Exit, Result, shown};
 use std::path::PathBuf;
 use work::heaps::dark;
 use work::heaps::look::{self, Listing, Look, Target};
@@ -16,33 +15,7 @@ use work::heaps::page::page;
 
 /// What was typed, as it is meant; all blocks ever made if nothing was.
 fn look(args: &LookArgs) -> Result<Look> {
-    let ns = |seconds: f64| Nanos((seconds * 1e9).round() as u64);
-    let mut until = args.until;
-    if args.at.is_some() && args.mode != Mode::Live {
-        return Err(Error::new(Exit::Usage, "a moment is for what is live", "--at").hint("add --mode live"));
-    }
-    let measure = match (args.mode, args.at) {
-        (Mode::Cumulative, _) => Measure::Made,
-        (Mode::Temporary, _) => Measure::Temporary,
-        (Mode::Leaks, _) | (Mode::Live, Some(Moment::End)) => Measure::End,
-        (Mode::Lost, _) => Measure::Reached(Reach::Lost),
-        (Mode::IndirectlyLost, _) => Measure::Reached(Reach::Indirect),
-        (Mode::PossiblyLost, _) => Measure::Reached(Reach::Possible),
-        (Mode::StillReachable, _) => Measure::Reached(Reach::Reachable),
-        (Mode::Live, None | Some(Moment::Peak)) => Measure::Peak,
-        (Mode::Live, Some(Moment::At(seconds))) => {
-            if until.is_some() {
-                return Err(Error::new(Exit::Usage, "a moment was given twice", "--at, --until")
-                    .hint("--at SECONDS already looks at the recording as if it had ended then"));
-            }
-            until = Some(seconds);
-            Measure::End
-        }
-    };
-    let window = Window { since_ns: ns(args.since.unwrap_or(0.0)), until_ns: until.map(ns) };
-    if window.until_ns.is_some_and(|until| until < window.since_ns) {
-        return Err(Error::new(Exit::Usage, "the time ends before it begins", "--since"));
-    }
+    let (measure, window) = args.meant()?;
     let filter = Filter {
         modules: args.module.clone(),
         functions: args.function.clone(),
