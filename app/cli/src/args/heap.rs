@@ -548,9 +548,9 @@ const CHECK_ABOUT: &str = "\
 Which blocks can a program that is being recorded no longer reach?
 
 Asks the thaw that records it (heap run or attach) to stop the process for a moment and to search its memory for \
-pointers to the blocks that are live. Blocks that nothing points to are lost: the program cannot free them any more. What was \
-found stays in the recording; a later look replaces it. thaw heap run --leak-check looks at each process when it \
-exits.";
+pointers to the blocks that are live. Blocks that nothing points to are lost: the program cannot free them any more. \
+What was found stays in the recording; a later look replaces it. thaw heap run --leak-check looks at each process \
+when it exits.";
 
 const CHECK_EXAMPLES: &str = "\
 Examples:
