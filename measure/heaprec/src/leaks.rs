@@ -15,7 +15,6 @@ use crate::clock::Clock;
 use blocks::Live;
 use heap_wire::own::{Own, PLACES};
 use heapfile::check::Check;
-use heapfile::event::Origin;
 use heapfile::reader::Image;
 use model::{Bytes, Nanos};
 use os::ptrace::{self, Memory, NotStopped};
@@ -81,14 +80,13 @@ fn look(pid: u32, stream: &Path) -> Result<Check, String> {
     let (own, whole) = frozen.own(image.own);
     let allocator = Some(image.process.allocator.as_path()).filter(|path| !path.as_os_str().is_empty());
     let is_glibc = allocator.is_some_and(roots::is_c_library);
-    let has_others = image.process.origin == Origin::Attach;
     let view = View {
         regions: &frozen.regions,
         threads: &threads,
         own: &own,
         mapped: &live.mapped(),
         blocks: &blocks,
-        has_others,
+        has_others: live.has_others,
         allocator: allocator.filter(|_| !is_glibc),
         is_glibc,
         word: &|at| frozen.word(at),
@@ -107,7 +105,7 @@ fn look(pid: u32, stream: &Path) -> Result<Check, String> {
         let text = "its allocator is not that of glibc: blocks that the allocator's own tables point to look reachable";
         check.doubts.push(text.into());
     }
-    if has_others {
+    if live.has_others {
         let text = "blocks from before it was attached to are not known, so that all memory of the allocator is \
                     searched: blocks that old pointers in freed memory lead to look reachable";
         check.doubts.push(text.into());

@@ -1,7 +1,7 @@
 //! What a process has live, from its stream and, if it was forked, from those of the processes that it was forked from.
 
 use super::mark::Block;
-use heapfile::event::{Freer, Process, ThreadId, What};
+use heapfile::event::{Freer, Origin, Process, ThreadId, What};
 use heapfile::ledger::{Change, Inconsistency, Ledger};
 use heapfile::reader::{Events, Image};
 use model::Result;
@@ -17,6 +17,8 @@ pub struct Live {
     inherited: HashMap<u64, u64>,
     /// Blocks that `realloc` is about to replace, or copies at this moment.
     replaced: Vec<Block>,
+    /// Whether it has blocks that are not known: it was attached to, or comes from a process that was.
+    pub has_others: bool,
     /// Blocks that it made, as [`heapfile::live::LiveId::serial`] counts them.
     pub serial: u64,
     /// Mappings that it made itself: lengths by address.
@@ -29,11 +31,12 @@ impl Live {
     /// # Errors
     /// A file of events cannot be read.
     pub fn of(image: &Image, until: u64) -> Result<Self> {
-        let mut live = Self::default();
-        if let Some(parent) = &image.parent
-            && let Some(parent) = Image::of(parent)?
-        {
-            let parent = Self::of(&parent, image.process.start_ticks)?;
+        let mut live = Self { has_others: image.process.origin == Origin::Attach, ..Self::default() };
+        if image.process.origin == Origin::Fork {
+            let parent = image.parent.as_deref().map(Image::of).transpose()?.flatten();
+            let parent = parent.map(|parent| Self::of(&parent, image.process.start_ticks)).transpose()?;
+            live.has_others = parent.as_ref().is_none_or(|parent| parent.has_others);
+            let parent = parent.unwrap_or_default();
             live.inherited = parent.blocks().into_iter().map(|block| (block.start, block.size)).collect();
             live.mapped = parent.mapped;
         }
