@@ -1,28 +1,19 @@
 //! Files of leak checks: which live blocks a process could still reach when thaw looked at its memory, and why others
 //! are not known. One beside each stream, `PID-N.reach` (`measure/heaprec` makes them).
 //!
-//! ```text
-//! "THAWREAC", u32 version, u32 CRC-32 of the rest; zstd of Check as JSON
-//! ```
+//! As all of `packed`: "THAWREAC", and Check as JSON.
 
 use crate::figures::Reach;
 use crate::form::REACH;
+use crate::packed::{Kind, LEVEL};
 use model::{Bytes, Error, Exit, Nanos, Result};
 use os::replace::{Existing, Rights};
 use serde::{Deserialize, Serialize};
 use std::fs;
-use std::io::Read;
+use std::io::BufReader;
 use std::path::Path;
 
-const MAGIC: &[u8; 8] = b"THAWREAC";
-const VERSION: u32 = 1;
-/// Bytes before the packed part.
-const HEAD: usize = 16;
-/// Most bytes that the packed part may unpack to: so many, and so many times its length.
-const UNPACKED_LEAST: u64 = 64 << 20;
-const UNPACKED_TIMES: u64 = 256;
-/// Of zstd.
-const LEVEL: i32 = 3;
+const KIND: Kind = Kind { magic: *b"THAWREAC", version: 1, of: "a leak check" };
 
 /// What a look at the memory of a process found.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -76,7 +67,7 @@ impl Check {
         let each = lists.into_iter().flat_map(|(kind, list)| addresses(list).map(move |address| (address, kind)));
         let mut blocks: Vec<(u64, Reach)> = each.collect();
         blocks.sort_unstable();
-        self.unknown.is_none().then_some(Blocks { ticks: self.ticks, blocks })
+        self.unknown.is_none().then_some(Blocks(blocks))
     }
 
     /// Whether somebody looked at a process, by the path of its stream, or of what became of it.
@@ -90,25 +81,12 @@ impl Check {
     /// It cannot be read, is damaged, or of another version.
     pub fn read(stream: &Path) -> Result<Option<Self>> {
         let path = stream.with_extension(REACH);
-        let damaged = |cause: String| Error::on(Exit::Data, "a file of a leak check is damaged", &path).because(cause);
         let bytes = match fs::read(&path) {
             Err(cause) if cause.kind() == std::io::ErrorKind::NotFound => return Ok(None),
             read => read.map_err(|cause| Error::on(Exit::Data, "cannot read", &path).because(cause))?,
         };
-        let (Some(head), Some(packed)) = (bytes.get(..HEAD), bytes.get(HEAD..)) else {
-            return Err(damaged("it is cut off".into()));
-        };
-        if head[..8] != *MAGIC || head[8..12] != VERSION.to_le_bytes() {
-            return Err(Error::on(Exit::Data, "no file of a leak check, or of another version", &path)
-                .hint("record it again with this thaw"));
-        }
-        if head[12..] != crc32fast::hash(packed).to_le_bytes() {
-            return Err(damaged("its checksum is wrong".into()));
-        }
-        let most = UNPACKED_LEAST + UNPACKED_TIMES * packed.len() as u64;
-        let unpacked = zstd::Decoder::new(packed).map_err(|cause| damaged(cause.to_string()))?.take(most);
-        let check: Self =
-            serde_json::from_reader(std::io::BufReader::new(unpacked)).map_err(|cause| damaged(cause.to_string()))?;
+        let unpacked = BufReader::new(KIND.open(&bytes, &path)?);
+        let check = serde_json::from_reader(unpacked).map_err(|cause| KIND.damaged(&path, cause))?;
         Ok(Some(check))
     }
 
@@ -121,29 +99,19 @@ impl Check {
         let cannot = |cause: std::io::Error| Error::on(Exit::Machine, "cannot write", &path).because(cause);
         let text = serde_json::to_vec(self).map_err(|error| Error::bug(format!("cannot make JSON: {error}")))?;
         let packed = zstd::encode_all(&text[..], LEVEL).map_err(cannot)?;
-        let mut bytes = [&MAGIC[..], &VERSION.to_le_bytes(), &crc32fast::hash(&packed).to_le_bytes()].concat();
-        bytes.extend(packed);
-        os::replace::write_whole(&path, &bytes, Rights::Private, Existing::Replace)
+        os::replace::write_whole(&path, &KIND.seal(&packed), Rights::Private, Existing::Replace)
     }
 }
 
 /// What is known of blocks, by address.
 #[derive(Debug)]
-pub struct Blocks {
-    ticks: u64,
-    blocks: Vec<(u64, Reach)>,
-}
+pub struct Blocks(Vec<(u64, Reach)>);
 
 impl Blocks {
-    /// When the memory was looked at.
-    pub fn ticks(&self) -> u64 {
-        self.ticks
-    }
-
     /// What a block is that was live then.
     pub fn reach(&self, address: u64) -> Reach {
-        let found = self.blocks.binary_search_by_key(&address, |(address, _)| *address);
-        found.map_or(Reach::Reachable, |index| self.blocks[index].1)
+        let found = self.0.binary_search_by_key(&address, |(address, _)| *address);
+        found.map_or(Reach::Reachable, |index| self.0[index].1)
     }
 }
 
@@ -177,7 +145,7 @@ mod tests {
         let blocks = read.blocks().unwrap();
         let kind = [16, 32, 48, 64, 1 << 46].map(|address| blocks.reach(address));
         assert_eq!(kind, [Reach::Lost, Reach::Indirect, Reach::Reachable, Reach::Possible, Reach::Lost]);
-        assert_eq!(blocks.ticks(), 9);
+        assert_eq!(read.ticks, 9);
         assert!(Check::unknown("it is gone".into()).blocks().is_none());
         let path = stream.with_extension(REACH);
         let whole = fs::read(&path).unwrap();

@@ -6,7 +6,8 @@
 //!   [`summary`] (the same for the summary, quickly).
 //! - [`reader`]: a recording is opened, and its events come in the order of time, whichever files they are in.
 //! - Files: [`stream`] (as the guest wrote them), [`finished`], [`sums`], [`check`] (which leaks can be reached),
-//!   [`recording`] (`recording.json`), [`form`] (which is which), [`wire`] (the bytes).
+//!   [`recording`] (`recording.json`), [`form`] (which is which), `packed` (what two of
+//!   them have in common), [`wire`] (the bytes).
 //! - Nouns: [`event`], [`stack`], [`module`], [`figures`].
 //!
 //! Not for making recordings (`measure/heaprec`: it starts programs and goes into running ones), nor for knowing what
@@ -23,6 +24,7 @@ pub mod ledger;
 pub mod live;
 pub mod module;
 mod near;
+mod packed;
 pub mod reader;
 pub mod recording;
 pub mod stack;

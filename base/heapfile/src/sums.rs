@@ -1,12 +1,11 @@
 //! Files of sums: what the events of a process add up to, in their place (`measure/heaprec` makes them).
 //!
-//! ```text
-//! "THAWSUMS", u32 version, u32 CRC-32 of the rest; zstd of the first page of the stream and of Sums as JSON
-//! ```
+//! As all of `packed`: "THAWSUMS", and the first page of the stream and Sums as JSON.
 
 use crate::figures::{Held, MissingFrames, Site, Timeline, Totals};
 use crate::form::{STATE, STREAM};
 use crate::module::{Module, ModuleId};
+use crate::packed::{Kind, LEVEL, unpack};
 use crate::recording::believed;
 use crate::stack::{Address, StackId, Stacks};
 use crate::stream::first_page;
@@ -25,15 +24,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-const MAGIC: &[u8; 8] = b"THAWSUMS";
-const VERSION: u32 = 1;
-/// Bytes before the packed part.
-const HEAD: usize = 16;
-/// Most bytes that the packed part may unpack to: so many, and so many times its length.
-const UNPACKED_LEAST: u64 = 64 << 20;
-const UNPACKED_TIMES: u64 = 256;
-/// Of zstd.
-const LEVEL: i32 = 3;
+const KIND: Kind = Kind { magic: *b"THAWSUMS", version: 1, of: "sums" };
 
 /// Why a recording of sums cannot answer.
 pub fn no_events(directory: &Path, why: &str) -> Error {
@@ -180,19 +171,14 @@ impl Sums {
     /// # Errors
     /// It cannot be read, is damaged, or of another version.
     pub fn read(path: &Path) -> Result<Self> {
-        let damaged = |cause: String| Error::on(Exit::Data, "a file of sums is damaged", path).because(cause);
         let bytes = fs::read(path).map_err(|cause| Error::on(Exit::Data, "cannot read", path).because(cause))?;
-        let packed = packed(&bytes, path)?;
-        if bytes.get(12..HEAD) != Some(&crc32fast::hash(packed).to_le_bytes()) {
-            return Err(damaged("its checksum is wrong".into()));
-        }
-        let mut unpacked = unpack(packed).map_err(|cause| damaged(cause.to_string()))?;
+        let mut unpacked = KIND.open(&bytes, path)?;
         let mut page = [0; PAGE];
-        unpacked.read_exact(&mut page).map_err(|cause| damaged(cause.to_string()))?;
-        let mut sums: Self =
-            serde_json::from_reader(std::io::BufReader::new(unpacked)).map_err(|cause| damaged(cause.to_string()))?;
+        unpacked.read_exact(&mut page).map_err(|cause| KIND.damaged(path, cause))?;
+        let read = serde_json::from_reader(std::io::BufReader::new(unpacked));
+        let mut sums: Self = read.map_err(|cause| KIND.damaged(path, cause))?;
         if !sums.is_sound() {
-            return Err(damaged("it names stacks that it does not have".into()));
+            return Err(KIND.damaged(path, "it names stacks that it does not have"));
         }
         let bytes = sums.unread(path);
         if bytes > 0 {
@@ -248,12 +234,7 @@ impl Sums {
     pub fn write(&self, target: &Path, page: &[u8]) -> Result<()> {
         let packed =
             pack(page, self).map_err(|cause| Error::on(Exit::Machine, "cannot write", target).because(cause))?;
-        os::replace::write_by(target, Rights::Private, Existing::Replace, |out| {
-            out.write_all(MAGIC)?;
-            out.write_all(&VERSION.to_le_bytes())?;
-            out.write_all(&crc32fast::hash(&packed).to_le_bytes())?;
-            out.write_all(&packed)
-        })
+        os::replace::write_whole(target, &KIND.seal(&packed), Rights::Private, Existing::Replace)
     }
 
     /// Its stacks and objects.
@@ -317,23 +298,8 @@ pub fn head(path: &Path) -> Result<Vec<u8>> {
     let cannot = |cause| Error::on(Exit::Data, "cannot read", path).because(cause);
     let bytes = fs::read(path).map_err(cannot)?;
     let mut page = vec![0; PAGE];
-    unpack(packed(&bytes, path)?).and_then(|mut unpacked| unpacked.read_exact(&mut page)).map_err(cannot)?;
+    unpack(KIND.packed(&bytes, path)?).and_then(|mut unpacked| unpacked.read_exact(&mut page)).map_err(cannot)?;
     Ok(page)
-}
-
-fn packed<'a>(bytes: &'a [u8], path: &Path) -> Result<&'a [u8]> {
-    let (Some(magic), Some(version), Some(packed)) = (bytes.get(..8), bytes.get(8..12), bytes.get(HEAD..)) else {
-        return Err(Error::on(Exit::Data, "a file of sums is cut off", path));
-    };
-    if magic != MAGIC || version != VERSION.to_le_bytes() {
-        return Err(Error::on(Exit::Data, "no file of sums, or of another version", path)
-            .hint("record it again with this thaw"));
-    }
-    Ok(packed)
-}
-
-fn unpack(packed: &[u8]) -> std::io::Result<impl Read> {
-    Ok(zstd::Decoder::new(packed)?.take(UNPACKED_LEAST + UNPACKED_TIMES * packed.len() as u64))
 }
 
 fn pack(page: &[u8], sums: &Sums) -> std::io::Result<Vec<u8>> {
@@ -356,9 +322,7 @@ mod tests {
         raw[8] = heap_wire::VERSION as u8;
         raw.extend(text);
         let packed = zstd::encode_all(&raw[..], LEVEL).unwrap();
-        let mut bytes = [&MAGIC[..], &VERSION.to_le_bytes(), &crc32fast::hash(&packed).to_le_bytes()].concat();
-        bytes.extend(packed);
-        bytes
+        KIND.seal(&packed)
     }
 
     fn written(sums: &Value) -> Result<Sums> {

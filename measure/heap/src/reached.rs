@@ -8,31 +8,6 @@ use heapfile::reader::{Events, Reader};
 use heapfile::recording::Recording;
 use model::{Result, Warning, WarningKind, shown};
 
-/// Whether leaks were looked at.
-#[derive(Debug)]
-pub enum Checked {
-    /// Nobody asked for it.
-    Not,
-    /// They could not be.
-    Unknown(String),
-    /// They were.
-    Known(Check),
-}
-
-impl Checked {
-    /// What there is of a process.
-    ///
-    /// # Errors
-    /// The file of its check is damaged.
-    pub fn of(reader: &Reader, process: &Process) -> Result<Self> {
-        Ok(match Check::read(&process.file)? {
-            None => why_not(reader.recording()).map_or(Self::Not, Self::Unknown),
-            Some(Check { unknown: Some(why), .. }) => Self::Unknown(why),
-            Some(check) => Self::Known(check),
-        })
-    }
-}
-
 /// Why nobody looked at a process; `None`: nobody wanted it.
 pub(crate) fn why_not(recording: &Recording) -> Option<String> {
     let why = match recording.finished {
@@ -58,23 +33,18 @@ pub(crate) fn enter(
     if window.until_ns.is_some() {
         return Ok(None);
     }
-    Ok(match Checked::of(reader, process)? {
-        Checked::Not => None,
-        Checked::Unknown(why) => {
-            let leaks = books.ledger.totals().live_blocks > 0;
-            leaks.then(|| unknown(process, &why))
-        }
-        Checked::Known(check) => {
-            if let Some(blocks) = check.blocks() {
-                books.reach(sites, &blocks, events.at(blocks.ticks()));
-            }
-            None
-        }
-    })
+    let check = Check::read(&process.file)?;
+    if let Some((check, blocks)) = check.as_ref().and_then(|check| Some((check, check.blocks()?))) {
+        books.reach(sites, &blocks, events.at(check.ticks));
+        return Ok(None);
+    }
+    let why = check.and_then(|check| check.unknown).or_else(|| why_not(reader.recording()));
+    let leaks = books.ledger.totals().live_blocks > 0;
+    Ok(why.filter(|_| leaks).map(|why| unknown(process, &why)))
 }
 
 /// What is said of a process whose leaks are not known.
-pub(crate) fn unknown(process: &Process, why: &str) -> Warning {
+fn unknown(process: &Process, why: &str) -> Warning {
     let text = format!(
         "process {} ({}): which of its leaks can still be reached is unknown: {why}",
         process.pid,

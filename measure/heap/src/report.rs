@@ -146,20 +146,17 @@ impl Report {
         for ((path, _), found) in memory {
             objects.entry(shown(path)).or_default().push(found);
         }
-        let processes = self.processes.iter_mut().enumerate();
-        let leaks = processes.flat_map(|(id, process)| process.leaks.iter_mut().map(move |leak| (id, leak)));
-        for (id, frame) in leaks.flat_map(|(id, leak)| leak.stack.iter_mut().map(move |frame| (id, frame))) {
-            // A gap has its name.
-            if !frame.functions.is_empty() {
-                continue;
+        for (id, process) in self.processes.iter_mut().enumerate() {
+            let made = shown(&symbols::made_by(ProcessId(id)));
+            for frame in process.leaks.iter_mut().flat_map(|leak| &mut leak.stack) {
+                // A gap has its name. Which of several builds it was is not known any more: none of them then.
+                let builds = objects.get(frame.module.as_ref().unwrap_or(&made));
+                let builds = builds.filter(|_| frame.functions.is_empty());
+                let Some([found]) = builds.map(Vec::as_slice) else { continue };
+                // The call is before the return address.
+                let found = found.get(&frame.address.wrapping_sub(1)).into_iter().flatten();
+                frame.functions = found.filter_map(|one| one.function.clone()).collect();
             }
-            let made = || shown(&symbols::made_by(ProcessId(id)));
-            let builds = objects.get(&frame.module.clone().unwrap_or_else(made));
-            // Which of several builds it was is not known any more: none of them then.
-            let Some([found]) = builds.map(Vec::as_slice) else { continue };
-            // The call is before the return address.
-            let found = found.get(&frame.address.wrapping_sub(1)).into_iter().flatten();
-            frame.functions = found.filter_map(|one| one.function.clone()).collect();
         }
     }
 }

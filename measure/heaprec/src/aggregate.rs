@@ -50,7 +50,6 @@ pub(crate) struct Aggregator {
     /// Streams that are read to their ends. They stay until the program ends, freed but for their heads: a process that
     /// executes another program takes the first name that is free.
     read: Vec<PathBuf>,
-    first_ticks: u64,
     states: Option<States>,
     /// When the next states are written.
     state_at: Instant,
@@ -72,7 +71,7 @@ impl Aggregator {
         holes.map_err(|error| Error { object: shown(directory), ..error })?;
         let streams = Streams::new(directory, first_ticks, AfterRead::Freed);
         let state_at = Instant::now() + states.map_or(Duration::ZERO, |states| states.every);
-        Ok(Self { streams, open: Vec::new(), read: Vec::new(), first_ticks, states, state_at, kept: VecDeque::new() })
+        Ok(Self { streams, open: Vec::new(), read: Vec::new(), states, state_at, kept: VecDeque::new() })
     }
 
     /// Takes what there is, but for the youngest events.
@@ -96,7 +95,7 @@ impl Aggregator {
     /// Writes a state of each process's sums if it is time, and removes those that are too old.
     fn keep_states(&mut self, clock: &Clock, limit: u64) -> Result<()> {
         let Some(states) = self.states.filter(|_| Instant::now() >= self.state_at) else { return Ok(()) };
-        let ticks = limit.saturating_sub(self.first_ticks);
+        let ticks = limit.saturating_sub(self.streams.first_ticks);
         let at = Duration::from_secs_f64(ticks as f64 / clock.rate());
         if at.as_millis() == 0 {
             // Nothing is that old yet.

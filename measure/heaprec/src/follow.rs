@@ -25,7 +25,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(250);
 /// The streams of a recording that grows.
 pub(crate) struct Streams {
     directory: PathBuf,
-    first_ticks: u64,
+    /// When the recording began.
+    pub(crate) first_ticks: u64,
     after: AfterRead,
     /// Those that were found.
     known: HashSet<OsString>,

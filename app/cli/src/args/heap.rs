@@ -4,6 +4,7 @@ use super::ForceArg;
 use clap::{Args, Subcommand, ValueEnum, ValueHint};
 use heap::modes::{Measure, Reach, Window};
 use heap::slop::Model;
+use heaprec::record::States;
 use model::{Bytes, Error, Exit, Nanos};
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -341,6 +342,25 @@ pub struct ExportArgs {
     pub look: LookArgs,
 }
 
+/// Which states of the sums of a long run stay.
+#[derive(Debug, Args)]
+pub struct StatesArgs {
+    /// With --aggregate: keep a state of the sums every so many seconds (or 5m, 1h), so that --at, --since and --until
+    /// can be asked for
+    #[arg(long, value_name = "TIME", requires = "aggregate", value_parser = super::values::duration)]
+    every: Option<Duration>,
+    /// With --every: for how long each is kept
+    #[arg(long, value_name = "TIME", requires = "every", default_value = "24h", value_parser = super::values::duration)]
+    keep: Duration,
+}
+
+impl StatesArgs {
+    /// What was typed.
+    pub fn states(&self) -> Option<States> {
+        self.every.map(|every| States { every, keep: self.keep })
+    }
+}
+
 /// Arguments of `thaw heap run`.
 #[derive(Debug, Args)]
 #[command(after_help = RUN_EXAMPLES)]
@@ -370,13 +390,9 @@ pub struct RunArgs {
     /// threads, growth and logs of events cannot be asked for afterwards
     #[arg(long, conflicts_with = "raw")]
     pub aggregate: bool,
-    /// With --aggregate: keep a state of the sums every so many seconds (or 5m, 1h), so that --at, --since and --until
-    /// can be asked for
-    #[arg(long, value_name = "TIME", requires = "aggregate", value_parser = super::values::duration)]
-    pub every: Option<Duration>,
-    /// With --every: for how long each is kept
-    #[arg(long, value_name = "TIME", requires = "every", default_value = "24h", value_parser = super::values::duration)]
-    pub keep: Duration,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub states: StatesArgs,
     /// Stop each process when it exits, and tell leaks that it can still reach from those that are lost
     #[arg(long, conflicts_with_all = ["sample", "aggregate"])]
     pub leak_check: bool,
@@ -429,13 +445,9 @@ pub struct AttachArgs {
     /// Add events up while the program runs and keep sums only, for long runs: see thaw heap run
     #[arg(long)]
     pub aggregate: bool,
-    /// With --aggregate: keep a state of the sums every so many seconds (or 5m, 1h), so that --at, --since and --until
-    /// can be asked for
-    #[arg(long, value_name = "TIME", requires = "aggregate", value_parser = super::values::duration)]
-    pub every: Option<Duration>,
-    /// With --every: for how long each is kept
-    #[arg(long, value_name = "TIME", requires = "every", default_value = "24h", value_parser = super::values::duration)]
-    pub keep: Duration,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub states: StatesArgs,
     /// Sites of leaks to print for each process
     #[arg(long, value_name = "N", default_value_t = 3)]
     pub leaks: usize,

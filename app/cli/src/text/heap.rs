@@ -250,23 +250,27 @@ fn leaked(page: &mut Page, process: &ProcessReport, most: usize) {
         None => {}
     }
     let (kept, rest): (Vec<&Leak>, Vec<&Leak>) = process.leaks.iter().partition(|leak| is_kept(&leak.stack));
-    let mut sites = sites(rest.into_iter().map(with_sum));
+    places(page, "", sites(rest.into_iter().map(with_sum)), most);
+    let sum = kept.into_iter().map(with_sum).fold(Sum::default(), |sum, (_, leak)| sum.plus(leak));
+    if sum.blocks > 0 {
+        let (bytes, blocks) = (units::bytes(sum.bytes), units::plural(sum.blocks, "block", "blocks"));
+        page.labelled("", "  ", &format!("{bytes} in {blocks}: {KEPT}"));
+    }
+}
+
+/// The first sites, and the others together; each line begins with `what` they are.
+fn places(page: &mut Page, what: &str, mut sites: Vec<(Vec<String>, Sum)>, most: usize) {
     let others = sites.split_off(most.min(sites.len()));
     for (frames, held) in sites {
         let blocks = units::plural(held.blocks, "block", "blocks");
         let place = if frames.is_empty() { "(no stack)".to_owned() } else { frames.join(" < ") };
-        page.labelled("", "  ", &format!("{} in {blocks}: {place}", units::bytes(held.bytes)));
+        page.labelled("", "  ", &format!("{what}{} in {blocks}: {place}", units::bytes(held.bytes)));
     }
     if !others.is_empty() {
         let sum = others.iter().fold(Sum::default(), |sum, (_, held)| sum.plus(*held));
         let places = units::plural(others.len() as u64, "other place", "other places");
         let blocks = units::plural(sum.blocks, "block", "blocks");
-        page.labelled("", "  ", &format!("{} in {blocks}: {places} (--leaks)", units::bytes(sum.bytes)));
-    }
-    let sum = kept.into_iter().map(with_sum).fold(Sum::default(), |sum, (_, leak)| sum.plus(leak));
-    if sum.blocks > 0 {
-        let (bytes, blocks) = (units::bytes(sum.bytes), units::plural(sum.blocks, "block", "blocks"));
-        page.labelled("", "  ", &format!("{bytes} in {blocks}: {KEPT}"));
+        page.labelled("", "  ", &format!("{what}{} in {blocks}: {places} (--leaks)", units::bytes(sum.bytes)));
     }
 }
 
@@ -294,21 +298,10 @@ fn checked(page: &mut Page, process: &ProcessReport, reached: &Reached, doubts: 
     for doubt in doubts {
         page.labelled("", "  ", &harmless(doubt));
     }
-    for (what, of) in [("lost", Reach::Lost), ("possibly lost", Reach::Possible)] {
+    for (what, of) in [("lost ", Reach::Lost), ("possibly lost ", Reach::Possible)] {
         let of_kind = |leak: &'_ Leak| Sum::of(leak.reached.of(of));
         let some = process.leaks.iter().map(|leak| (leak, of_kind(leak))).filter(|(_, sum)| sum.blocks > 0);
-        let mut sites = sites(some);
-        let others = sites.split_off(most.min(sites.len()));
-        for (frames, held) in sites {
-            let blocks = units::plural(held.blocks, "block", "blocks");
-            let place = if frames.is_empty() { "(no stack)".to_owned() } else { frames.join(" < ") };
-            page.labelled("", "  ", &format!("{what} {} in {blocks}: {place}", units::bytes(held.bytes)));
-        }
-        if !others.is_empty() {
-            let sum = others.iter().fold(Sum::default(), |sum, (_, held)| sum.plus(*held));
-            let places = units::plural(others.len() as u64, "other place", "other places");
-            page.labelled("", "  ", &format!("{what} {}: {places} (--leaks)", units::bytes(sum.bytes)));
-        }
+        places(page, what, sites(some), most);
     }
 }
 

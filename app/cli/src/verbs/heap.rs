@@ -10,7 +10,7 @@ use heap::growth;
 use heap::slop::{self, Model};
 use heapfile::event::Process;
 use heapfile::reader::Reader;
-use heaprec::record::{self, Existing, FreeStacks, Keep, LeakCheck, Output, Phase, Plan, Recording, Sample, States};
+use heaprec::record::{self, Existing, FreeStacks, Keep, LeakCheck, Output, Phase, Plan, Recording, Sample};
 use model::{Bytes, Error, Exit, Result};
 use serde::Serialize;
 use std::path::Path;
@@ -51,7 +51,7 @@ fn record(args: &RunArgs, quiet: bool) -> Result<Exit> {
         frees: if args.free_stacks { FreeStacks::With } else { FreeStacks::Without },
         sample: args.sample.map(|bytes| Sample { bytes: bytes.0, seed: None }),
         keep: if args.aggregate { Keep::Sums { ahead: Keep::AHEAD } } else { Keep::Events },
-        states: args.every.map(|every| States { every, keep: args.keep }),
+        states: args.states.states(),
         leaks: if args.leak_check { LeakCheck::AtExit } else { LeakCheck::Without },
         stdout: if args.json { Output::Stderr } else { Output::Stdout },
         agent: record::find_agent(&thaw)?,

@@ -172,8 +172,7 @@ impl Clerk {
             return if self.may_ask(pid, uid) { self.hear(pid, bytes) } else { Ok(()) };
         };
         #[cfg(target_arch = "x86_64")]
-        if let [heap_wire::desk::CHECK, a, b, c, d, e, f, g, h] = bytes.as_slice() {
-            let (own, number) = (u32::from_le_bytes([*a, *b, *c, *d]), u32::from_le_bytes([*e, *f, *g, *h]));
+        if let Some((heap_wire::desk::CHECK, own, number, [])) = parts(bytes) {
             let is_ours = uid == rustix::process::geteuid().as_raw() || uid == 0;
             return match self.writer(own, number).filter(|_| is_ours) {
                 _ if !is_ours => reply(peer, libc::EACCES, 0, None),
@@ -184,15 +183,14 @@ impl Clerk {
         if pid == 0 || !self.may_ask(pid, uid) {
             return reply(peer, libc::EACCES, 0, None);
         }
-        let [kind, a, b, c, d, e, f, g, h, rest @ ..] = bytes.as_slice() else {
+        let Some((kind, own, number, rest)) = parts(bytes) else {
             return reply(peer, libc::EINVAL, 0, None);
         };
-        let (own, number) = (u32::from_le_bytes([*a, *b, *c, *d]), u32::from_le_bytes([*e, *f, *g, *h]));
         // A process that calls itself by another's number would be counted as that one.
         if !is_called(pid, own) {
             return reply(peer, libc::EPERM, 0, None);
         }
-        let done = match *kind {
+        let done = match kind {
             heap_wire::desk::STREAM => self.make(pid, own),
             heap_wire::desk::AGAIN => self.give_again(pid, own, number).map(|file| (number, Some(file))),
             heap_wire::desk::NOTE => self.note(rest).map(|()| (0, None)),
@@ -208,11 +206,10 @@ impl Clerk {
     /// What wants no answer here.
     fn hear(&self, pid: u32, bytes: &[u8]) -> io::Result<()> {
         #[cfg(target_arch = "x86_64")]
-        if let [heap_wire::desk::LEAVES, a, b, c, d, e, f, g, h] = bytes {
-            let (own, number) = (u32::from_le_bytes([*a, *b, *c, *d]), u32::from_le_bytes([*e, *f, *g, *h]));
-            if is_called(pid, own) {
-                self.look(pid, &name(own, number), None)?;
-            }
+        if let Some((heap_wire::desk::LEAVES, own, number, [])) = parts(bytes)
+            && is_called(pid, own)
+        {
+            self.look(pid, &name(own, number), None)?;
         }
         Ok(())
     }
@@ -287,6 +284,14 @@ impl Clerk {
         let path = self.directory.join(OsStr::from_bytes(heap_wire::execs::FILE));
         File::options().append(true).open(path)?.write_all(text)
     }
+}
+
+/// Kind, number of the process, number of the stream, text of a request.
+fn parts(bytes: &[u8]) -> Option<(u8, u32, u32, &[u8])> {
+    let (kind, bytes) = bytes.split_first()?;
+    let (own, bytes) = bytes.split_first_chunk()?;
+    let (number, text) = bytes.split_first_chunk()?;
+    Some((*kind, u32::from_le_bytes(*own), u32::from_le_bytes(*number), text))
 }
 
 fn name(own: u32, number: u32) -> String {

@@ -12,7 +12,7 @@ pub fn attach(args: &AttachArgs, quiet: bool) -> Result<Exit> {
     use crate::progress::Progress;
     use crate::text;
     use heaprec::attach::Plan;
-    use heaprec::record::{self, Existing, FreeStacks, Keep, Phase, Sample, States};
+    use heaprec::record::{self, Existing, FreeStacks, Keep, Phase, Sample};
     use model::Error;
     use std::time::Instant;
     use work::heaps::conclude::{Early, Streams};
@@ -30,7 +30,7 @@ pub fn attach(args: &AttachArgs, quiet: bool) -> Result<Exit> {
         frees: if args.free_stacks { FreeStacks::With } else { FreeStacks::Without },
         sample: args.sample.map(|bytes| Sample { bytes: bytes.0, seed: None }),
         keep: if args.aggregate { Keep::Sums { ahead: Keep::AHEAD } } else { Keep::Events },
-        states: args.every.map(|every| States { every, keep: args.keep }),
+        states: args.states.states(),
         agent: record::find_agent(&thaw)?,
     };
     let mut progress = Progress::new(quiet);
