@@ -5,6 +5,7 @@
 //! above to say. Linux only.
 
 pub mod aside;
+pub mod awake;
 mod block;
 pub mod cache;
 pub mod covers;

@@ -9,7 +9,8 @@
 //!
 //! Times are on the program's own clock: it stands still while the program is stopped and while it waits for a CPU
 //! (each stop gives its CPU away), and what a stop costs besides is measured in the same run, on the same program, by
-//! stops with nothing between them, and subtracted ([`Cost`]).
+//! stops with nothing between them, and subtracted ([`Cost`]). Both CPUs are kept awake meanwhile, without which it
+//! would be 10 or 50 µs by what the host of a virtual machine did before.
 //!
 //! Look-up of symbols is not told apart from the rest of relocation: one takes less than a microsecond, and the stops
 //! around it take more than ten, with more doubt about each than there is to measure. Nor are functions that choose

@@ -9,6 +9,7 @@ use super::{Cost, Loaded, Start};
 use calibrate::Costs;
 use current::Current;
 use model::Nanos;
+use os::awake::Awake;
 use os::ptrace::{Memory, Registers};
 use os::spawn::monotonic_ns;
 use os::tracee::{Tracee, same_memory};
@@ -29,7 +30,7 @@ const EXECVEAT: u64 = 322;
 #[derive(Clone, Copy, Debug, Default)]
 struct Clock {
     now: i64,
-    /// The largest that it was: what is told never goes back.
+    /// The largest that it was, and later with each stop: the order of what is told is the order in which it was seen.
     told: i64,
     /// When it went on, CLOCK_MONOTONIC; `None`: it is stopped.
     resumed: Option<u64>,
@@ -59,6 +60,9 @@ fn doubt(behind: i64, end: Nanos) -> Option<String> {
     ))
 }
 
+/// So many stops are answered between two looks at where the program runs.
+const LOOK: u64 = 4;
+
 /// How to go on after a stop.
 enum Next {
     Resume(i32),
@@ -72,6 +76,7 @@ enum Next {
 /// A run.
 pub(super) struct Session {
     tracer: Tracer,
+    awake: Awake,
     root: i32,
     memory: Memory,
     points: Points,
@@ -104,6 +109,7 @@ impl Session {
         let root = pid.cast_signed();
         Ok(Self {
             tracer,
+            awake: Awake::default(),
             root,
             memory: Memory::of(pid)?,
             points: Points::default(),
@@ -194,7 +200,7 @@ impl Session {
             let waited = event.waited.0.saturating_sub(clock.waited).min(ran);
             clock.now += (ran - waited).cast_signed() - cost;
             self.cost.waited.0 += waited;
-            clock.told = clock.told.max(clock.now);
+            clock.told = clock.now.max(clock.told + 1);
             clock.stops += 1;
             self.cost.stops += 1;
             self.cost.subtracted.0 += cost.cast_unsigned();
@@ -204,6 +210,9 @@ impl Session {
     }
 
     fn go_on(&mut self, tid: i32, next: &Next) -> io::Result<bool> {
+        if self.cost.stops.is_multiple_of(LOOK) {
+            self.awake.follow(Tracee(tid));
+        }
         let waited = self.tracer.waited(tid).0;
         let now = monotonic_ns();
         self.cost.stopped.0 = self.cost.stopped.0.wrapping_add(now);
@@ -387,7 +396,7 @@ impl Session {
         let Some(current) = &mut self.current else { return Ok(()) };
         if self.costs.is_none() {
             let syscall = current.program.syscall;
-            let costs = calibrate::measure(&mut self.tracer, self.root, syscall, registers)?;
+            let costs = calibrate::measure(&mut self.tracer, &mut self.awake, self.root, syscall, registers)?;
             // Exec itself was two stops.
             let already = 2 * costs.of(&What::Signal(SIGTRAP));
             if let (Some(clock), Some(_)) = (self.clocks.get_mut(&tid), current.exec) {

@@ -1,8 +1,10 @@
 //! What a stop costs, measured on the program itself: stops with nothing between them.
 
 use model::Nanos;
+use os::awake::Awake;
 use os::ptrace::Registers;
 use os::spawn::monotonic_ns;
+use os::tracee::Tracee;
 use os::tracer::{Resume, Tracer, What};
 use std::io;
 
@@ -12,8 +14,7 @@ use std::io;
 const ROUNDS: usize = 31;
 const BATCHES: usize = 15;
 const DEAREST: usize = ROUNDS / 10;
-/// How long the program stands still before it goes on, as it does where a stop is looked into: its CPU has gone to
-/// sleep by then, and wakes late.
+/// How long the program stands still before it goes on, as it does where a stop is looked into.
 const STILL: u64 = 100_000;
 const SIGTRAP: i32 = 5;
 const GETPID: u64 = 39;
@@ -59,11 +60,12 @@ impl Costs {
 /// end all is as it was.
 pub(super) fn measure(
     tracer: &mut Tracer,
+    awake: &mut Awake,
     root: i32,
     syscall: Option<u64>,
     registers: &Registers,
 ) -> io::Result<Costs> {
-    let mut tries = Tries { tracer, root, signals: Vec::new() };
+    let mut tries = Tries { tracer, awake, root, signals: Vec::new() };
     let mut batches = Vec::with_capacity(BATCHES);
     for _ in 0..BATCHES {
         batches.push(tries.batch(syscall, registers)?);
@@ -87,6 +89,7 @@ fn restore(tries: Tries<'_>, registers: &Registers) -> io::Result<()> {
 /// The stopped program.
 struct Tries<'a> {
     tracer: &'a mut Tracer,
+    awake: &'a mut Awake,
     root: i32,
     /// Kept for later.
     signals: Vec<i32>,
@@ -95,6 +98,7 @@ struct Tries<'a> {
 impl Tries<'_> {
     fn batch(&mut self, syscall: Option<u64>, registers: &Registers) -> io::Result<Costs> {
         let root = self.root;
+        self.awake.follow(Tracee(root));
         let before = self.tracer.cpu_time(root);
         let mut breakpoints = Vec::with_capacity(ROUNDS);
         for _ in 0..ROUNDS {
