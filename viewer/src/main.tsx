@@ -40,8 +40,20 @@ function start(): void {
   render(<Frame page={page} />, root);
   if (document.readyState === "loading") addEventListener("DOMContentLoaded", page.follow);
   else page.follow();
+  again();
   // For claims/viewer.
   (window as unknown as { thawDrawings: typeof drawings }).thawDrawings = drawings;
+}
+
+// A page of what goes on says after how many seconds there is more. The address, and so the view, stays; who looks
+// elsewhere gets it when they look again.
+function again(): void {
+  const seconds = Number(document.querySelector<HTMLMetaElement>('meta[name="thaw-again"]')?.content ?? 0);
+  if (seconds <= 0) return;
+  setTimeout(() => {
+    if (document.hidden) document.addEventListener("visibilitychange", () => location.reload(), { once: true });
+    else location.reload();
+  }, seconds * 1000);
 }
 
 start();

@@ -24,6 +24,7 @@ mod hard_programs;
 mod heap;
 mod heap_dark;
 mod heap_leaks;
+mod heap_live;
 mod heap_look;
 mod heap_peers;
 mod heap_waste;

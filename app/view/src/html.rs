@@ -118,9 +118,17 @@ pub(crate) fn policy() -> String {
     )
 }
 
+/// The same page, which asks for itself again after so many seconds: what it shows goes on.
+pub fn again_after(page: &str, seconds: u64) -> String {
+    page.replacen(HEAD, &format!("{HEAD}<meta name=\"thaw-again\" content=\"{seconds}\">\n"), 1)
+}
+
+/// How each page begins.
+const HEAD: &str = "<!doctype html>\n<html lang=\"en\">\n<head>\n";
+
 fn head(title: &str) -> String {
     format!(
-        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+        "{HEAD}<meta charset=\"utf-8\">\n\
          <meta http-equiv=\"Content-Security-Policy\" content=\"{}\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <meta name=\"color-scheme\" content=\"light dark\">\n<meta name=\"referrer\" content=\"no-referrer\">\n\

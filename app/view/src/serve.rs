@@ -1,4 +1,4 @@
-//! The page on the loopback, for `thaw view`: one resource, until Ctrl-C.
+//! The page on the loopback, for `thaw view`, until Ctrl-C; where it changes while it is served, metrics beside it.
 //!
 //! Only this machine can ask (127.0.0.1), and only by that name: a web page elsewhere that makes its own name point at
 //! 127.0.0.1 sends another `Host` and is refused, so it cannot read which files this machine has. Of the users of this
@@ -36,12 +36,31 @@ pub enum Open {
     Nothing,
 }
 
-/// Serves `page` on 127.0.0.1 until Ctrl-C or SIGTERM; `port` 0 takes any that is free. `announce` gets the address
+/// What is served. Clients ask from threads of their own.
+pub trait Source: Send + Sync {
+    /// The page, as it is now.
+    fn page(&self) -> Arc<str>;
+    /// The same in figures, as OpenMetrics' text; `None`: there are none.
+    fn metrics(&self) -> Option<Arc<str>>;
+}
+
+/// A page that stays as it is.
+impl Source for Arc<str> {
+    fn page(&self) -> Self {
+        self.clone()
+    }
+
+    fn metrics(&self) -> Option<Self> {
+        None
+    }
+}
+
+/// Serves a source on 127.0.0.1 until Ctrl-C or SIGTERM; `port` 0 takes any that is free. `announce` gets the address
 /// once it can be asked for.
 ///
 /// # Errors
 /// The port is taken, or the kernel refuses a socket.
-pub fn serve(page: String, port: u16, open: Open, announce: &mut dyn FnMut(&str)) -> Result<()> {
+pub fn serve(source: Box<dyn Source>, port: u16, open: Open, announce: &mut dyn FnMut(&str)) -> Result<()> {
     interrupt::install()?;
     let cannot = |error: io::Error| {
         Error::new(Exit::Machine, "cannot serve the report on", format!("127.0.0.1:{port}"))
@@ -57,7 +76,7 @@ pub fn serve(page: String, port: u16, open: Open, announce: &mut dyn FnMut(&str)
     if open == Open::Browser {
         open_browser(&url);
     }
-    let door = Arc::new(Door { address, token, page, waiting: Mutex::default() });
+    let door = Arc::new(Door { address, token, source, waiting: Mutex::default() });
     let mut number = 0;
     while wait(&listener).map_err(cannot)? {
         // A client that gave up before it was accepted is no error of ours.
@@ -85,11 +104,11 @@ fn token() -> io::Result<String> {
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// The page, who may have it, and who is waiting for it: shared by the threads of all clients.
+/// What is served, who may have it, and who is waiting for it: shared by the threads of all clients.
 struct Door {
     address: SocketAddr,
     token: String,
-    page: String,
+    source: Box<dyn Source>,
     /// Clients that have not asked yet, the oldest first.
     waiting: Mutex<VecDeque<(u64, TcpStream)>>,
 }
@@ -112,19 +131,19 @@ impl Door {
         stream.set_nonblocking(false)?;
         let head = read_head(&mut stream, Instant::now() + TO_ASK, TcpStream::set_read_timeout)?;
         self.leave(number);
-        let Reply { status, body, send } = self.reply(&head);
+        let Reply { status, kind, body, send } = self.reply(&head);
         let known = status.starts_with("200");
-        let kind = if known { "text/html" } else { "text/plain" };
         let cookie = if known {
             format!("Set-Cookie: {}={}; HttpOnly; SameSite=Strict; Path=/\r\n", self.cookie_name(), self.token)
         } else {
             String::new()
         };
         let headers = format!(
-            "HTTP/1.1 {status}\r\nContent-Type: {kind}; charset=utf-8\r\nContent-Length: {}\r\n{cookie}\
+            "HTTP/1.1 {status}\r\nContent-Type: {}; charset=utf-8\r\nContent-Length: {}\r\n{cookie}\
              Content-Security-Policy: {}; frame-ancestors 'none'\r\nX-Content-Type-Options: nosniff\r\n\
              Referrer-Policy: no-referrer\r\nCross-Origin-Resource-Policy: same-origin\r\n\
              Cache-Control: no-store\r\nConnection: close\r\n\r\n",
+            kind.name(),
             body.len(),
             policy()
         );
@@ -147,8 +166,8 @@ impl Door {
         format!("thaw-{}", self.address.port())
     }
 
-    fn reply(&self, head: &str) -> Reply<'_> {
-        let no = |status, body| Reply { status, body, send: true };
+    fn reply(&self, head: &str) -> Reply {
+        let no = |status, body: &str| Reply { status, kind: Kind::Words, body: body.into(), send: true };
         let mut lines = head.split("\r\n");
         let mut words = lines.next().unwrap_or_default().split(' ');
         let (method, target) = (words.next(), words.next().unwrap_or_default());
@@ -179,13 +198,18 @@ impl Door {
         if !asked.any(|token| self.is_token(token)) && !kept.any(|token| self.is_token(token)) {
             return no("403 Forbidden", "ask for this report by the whole address that thaw view printed\n");
         }
-        match (method, path) {
-            (Some("GET"), "/") => Reply { status: "200 OK", body: &self.page, send: true },
-            (Some("HEAD"), "/") => Reply { status: "200 OK", body: &self.page, send: false },
-            (Some("GET" | "HEAD"), _) => {
-                Reply { status: "404 Not Found", body: "there is only /\n", send: method == Some("GET") }
-            }
-            _ => no("405 Method Not Allowed", "only GET\n"),
+        if !matches!(method, Some("GET" | "HEAD")) {
+            return no("405 Method Not Allowed", "only GET\n");
+        }
+        let found = match path {
+            "/" => Some((Kind::Page, self.source.page())),
+            "/metrics" => self.source.metrics().map(|text| (Kind::Metrics, text)),
+            _ => None,
+        };
+        let send = method == Some("GET");
+        match found {
+            Some((kind, body)) => Reply { status: "200 OK", kind, body, send },
+            None => Reply { send, ..no("404 Not Found", "there is only /, and /metrics with --live\n") },
         }
     }
 
@@ -194,10 +218,30 @@ impl Door {
     }
 }
 
+/// What an answer is.
+#[derive(Clone, Copy)]
+enum Kind {
+    Page,
+    Metrics,
+    /// Why there is neither.
+    Words,
+}
+
+impl Kind {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Page => "text/html",
+            Self::Metrics => "application/openmetrics-text; version=1.0.0",
+            Self::Words => "text/plain",
+        }
+    }
+}
+
 /// Status line, body, and whether the body is sent (HEAD gets none).
-struct Reply<'a> {
+struct Reply {
     status: &'static str,
-    body: &'a str,
+    kind: Kind,
+    body: Arc<str>,
     send: bool,
 }
 
@@ -257,7 +301,8 @@ mod tests {
 
     fn status(request: &str) -> &'static str {
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 8080));
-        let door = Door { address, token: TOKEN.into(), page: "<!doctype html>".into(), waiting: Mutex::default() };
+        let page: Arc<str> = "<!doctype html>".into();
+        let door = Door { address, token: TOKEN.into(), source: Box::new(page), waiting: Mutex::default() };
         door.reply(request).status
     }
 
@@ -270,6 +315,7 @@ mod tests {
     fn the_page_is_the_only_resource() {
         assert_eq!(known("GET", "/"), "200 OK");
         assert_eq!(known("GET", "/../../etc/passwd"), "404 Not Found");
+        assert_eq!(known("GET", "/metrics"), "404 Not Found");
         assert_eq!(known("POST", "/"), "405 Method Not Allowed");
         let cookie = format!("GET /?x HTTP/1.1\r\nhost:localhost:8080\r\ncookie: a=b; thaw-8080={TOKEN}\r\n\r\n");
         assert_eq!(status(&cookie), "200 OK");

@@ -17,7 +17,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use view::{Open, TouchOf, TraceOf};
 
 fn page_of(rows: &TraceRows) -> (Value, String) {
@@ -174,7 +174,9 @@ fn ask(address: &str, request: &str) -> String {
 fn the_server_gives_the_page_to_this_machine_until_it_is_interrupted() {
     let (send, receive) = mpsc::channel();
     let server = std::thread::spawn(move || {
-        view::serve("<!doctype html>ä".into(), 0, Open::Nothing, &mut |url| send.send(url.to_owned()).unwrap())
+        view::serve(Box::new(Arc::<str>::from("<!doctype html>ä")), 0, Open::Nothing, &mut |url| {
+            send.send(url.to_owned()).unwrap()
+        })
     });
     let url = receive.recv().unwrap();
     let (address, target) = url.strip_prefix("http://").unwrap().split_once('/').unwrap();
@@ -212,6 +214,6 @@ fn the_server_gives_the_page_to_this_machine_until_it_is_interrupted() {
 fn a_taken_port_is_an_error_with_a_hint() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = taken.local_addr().unwrap().port();
-    let error = view::serve(String::new(), port, Open::Nothing, &mut |_| {}).unwrap_err();
+    let error = view::serve(Box::new(Arc::<str>::from("")), port, Open::Nothing, &mut |_| {}).unwrap_err();
     assert!(error.to_string().contains(&format!("127.0.0.1:{port}")) && error.hint.is_some(), "{error}");
 }

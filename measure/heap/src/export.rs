@@ -8,6 +8,7 @@ mod dmd;
 mod events;
 mod firefox;
 mod massif;
+mod openmetrics;
 mod pprof;
 mod stacks;
 
@@ -44,6 +45,8 @@ pub enum Format {
     Speedscope,
     /// LogAlloc's lines.
     LogAlloc,
+    /// OpenMetrics' text.
+    OpenMetrics,
 }
 
 impl Format {
@@ -94,6 +97,7 @@ impl<'a> Export<'a> {
             Format::Massif => massif::write(self, main, out),
             Format::Folded => stacks::folded(self.named, self.measure, out),
             Format::Speedscope => stacks::speedscope(self, out),
+            Format::OpenMetrics => openmetrics::write(self.named, out),
             Format::LogAlloc => {
                 otherwise.extend(events::logalloc(self, out)?);
                 Ok(())
@@ -115,6 +119,14 @@ impl<'a> Export<'a> {
 /// The file cannot be written.
 pub fn dark_matter(blocks: &Blocks, path: &Path, existing: Existing) -> Result<()> {
     os::replace::write_by(path, Rights::Usual, existing, |out| dmd::dark_matter(blocks, out))
+}
+
+/// OpenMetrics' text.
+pub fn metrics(named: &Named) -> Vec<u8> {
+    let mut text = Vec::new();
+    // Nothing fails that is written into memory.
+    let _ = openmetrics::write(named, &mut text);
+    text
 }
 
 /// Folded stacks of a measure, in bytes.

@@ -15,8 +15,9 @@ use crate::site::{self, Answer, Placed, SiteId, Sites};
 use crate::symbols::Frame;
 use heapfile::event::{Event, Maker, Process, What};
 use heapfile::ledger::{self, Block, Change, Inconsistency, Ledger};
+use heapfile::module::Module;
 use heapfile::reader::{Events, Reader};
-use heapfile::stack::Quick;
+use heapfile::stack::{Quick, Stacks};
 use model::{Bytes, Result, Warning, WarningKind, shown};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -167,7 +168,7 @@ pub const ELSE: Model = Model::Jemalloc5;
 pub fn report(reader: &Reader, options: &Options) -> Result<Report> {
     let (processes, mut warnings) = site::by_process(reader, options.frames, |process, events, sites| {
         let added = if process.is_summed() {
-            of_sums(reader, process, events, sites, options)?
+            of_sums(reader, process, (events.stacks(), events.modules()), sites, options)?
         } else {
             of_events(process, events, sites, options)?
         };
@@ -241,7 +242,13 @@ pub(crate) fn model_of(process: &Process, options: &Options) -> Model {
 }
 
 /// As many blocks of a place are an upper bound of those that were live at a time.
-fn of_sums(reader: &Reader, process: &Process, events: &Events, sites: &mut Sites, options: &Options) -> Result<Added> {
+pub(crate) fn of_sums(
+    reader: &Reader,
+    process: &Process,
+    (stacks, modules): (&Stacks, &[Module]),
+    sites: &mut Sites,
+    options: &Options,
+) -> Result<Added> {
     let model = model_of(process, options);
     let heap = modes::analyze(reader, process, Window::default(), Split::Size)?;
     let (mut rows, mut at_peak, mut recorded) = (Rows::default(), LiveBytes::default(), false);
@@ -249,7 +256,7 @@ fn of_sums(reader: &Reader, process: &Process, events: &Events, sites: &mut Site
         let (figures, size) = (site.figures, site.part);
         recorded |= site.usable.is_some();
         let given = site.usable.map_or_else(|| model.usable(size), |usable| usable.0.max(size));
-        let place = sites.of(site.stack, events.stacks(), events.modules());
+        let place = sites.of(site.stack, stacks, modules);
         let row = rows.entry((place, size)).or_insert_with(|| Row::new(size));
         row.came(given, figures.made.blocks);
         row.most_live += figures.max.blocks;

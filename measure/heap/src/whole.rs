@@ -2,14 +2,15 @@
 //! slop, growth.
 //!
 //! Memory grows with live blocks, different stacks and sizes, and with what stacks held over time up to a bound, never
-//! with the number of events. Not for recordings that have sums in the place of events.
+//! with the number of events. Where there are sums in the place of events, what stacks held is known of the moments of
+//! which a state was kept, and of the last one; growth is not known.
 
 mod moments;
 
 pub use moments::{Moments, Step};
 
 use crate::growth::{self, ELSEWHERE, Growing, ProcessGrowth};
-use crate::modes::{Heap, Split, Window};
+use crate::modes::{self, Heap, Split, Window};
 use crate::named::{self, Filter, Named};
 use crate::reached;
 use crate::site::{self, Answer, Placed, Sites};
@@ -17,11 +18,13 @@ use crate::slop::{self, Adding, Came, ProcessSlop};
 use crate::symbols::{self, Names};
 use heapfile::books::Books;
 use heapfile::event::{Event, Freer, Maker, Pointer, Process, ThreadId, What};
+use heapfile::figures::{Held, Site};
 use heapfile::ledger::{Block, Ledger};
 use heapfile::reader::Reader;
-use heapfile::sums;
-use model::{Result, Warning};
-use std::collections::HashMap;
+use heapfile::stack::StackId;
+use heapfile::sums::{self, Sums};
+use model::{Error, Exit, Nanos, Result, Warning, WarningKind};
+use std::collections::{BTreeSet, HashMap};
 
 /// How much is said of slop and growth.
 #[derive(Clone, Copy, Debug)]
@@ -59,7 +62,7 @@ struct Of {
 /// `named`.
 ///
 /// # Errors
-/// A file that cannot be read, or that has sums only.
+/// A file that cannot be read; a part of the time, of sums.
 pub fn read(reader: &Reader, window: Window, filter: &Filter, options: &Options) -> Result<Whole> {
     let split = if filter.threads.is_empty() { Split::Stack } else { Split::Thread };
     let rounding = slop::Options { model: None, frames: options.frames, top: options.top };
@@ -109,7 +112,7 @@ fn of_process(
     growing: &growth::Options,
 ) -> Result<Of> {
     if process.is_summed() {
-        return Err(sums::no_events(reader.directory(), "growth is seen in the order of events"));
+        return of_sums(reader, process, window, split, rounding);
     }
     let mut events = reader.events(process.id)?;
     let mut sites = Sites::new(rounding.frames);
@@ -189,6 +192,56 @@ fn of_process(
     };
     let slop = slop::of_process(process, slop.added(whole), rounding);
     Ok(Of { heap, moments, sites, slop, growth: growth.ended(process, growing), warnings })
+}
+
+/// As [`of_process`], of what was added up while the process ran.
+fn of_sums(reader: &Reader, process: &Process, window: Window, split: Split, rounding: &slop::Options) -> Result<Of> {
+    if window != Window::default() {
+        let why = "a page shows the whole time of a recording that has sums in the place of events";
+        return Err(Error::on(Exit::Usage, "cannot show a part of the time of", reader.directory())
+            .because(why)
+            .hint("without --html, --since and --until are answered by the states that --every kept"));
+    }
+    let mut heap = modes::analyze(reader, process, window, split)?;
+    let moments = moments_of(process, &heap)?;
+    let mut sites = Sites::new(rounding.frames);
+    let added = slop::of_sums(reader, process, (&heap.stacks, &heap.modules), &mut sites, rounding)?;
+    let slop = slop::of_process(process, added, rounding);
+    let text =
+        format!("process {}: how sizes grow is not known, because there are sums in the place of events", process.pid);
+    heap.warnings.push(Warning::new(WarningKind::Note, text));
+    let warnings = heap.warnings.clone();
+    Ok(Of { heap, moments, sites, slop, growth: None, warnings })
+}
+
+/// States that are read for a page at most: a day has some 1,400.
+const MOST_STATES: usize = 250;
+
+/// What each stack held when a state was kept, and at the end.
+fn moments_of(process: &Process, heap: &Heap) -> Result<Moments> {
+    let mut moments = Moments::new(Split::Stack);
+    let (mut held, mut latest): (HashMap<Option<StackId>, Held>, _) = (HashMap::new(), Nanos(0));
+    let mut enter = |at: Nanos, sites: &[Site]| {
+        // A state may be younger than the last event.
+        latest = at.max(latest);
+        let mut holds: HashMap<Option<StackId>, Held> = HashMap::new();
+        for site in sites.iter().filter(|site| site.figures.end.blocks > 0) {
+            holds.entry(site.stack).or_default().add(site.figures.end);
+        }
+        for stack in held.keys().chain(holds.keys()).copied().collect::<BTreeSet<_>>() {
+            let of = |at: &HashMap<_, Held>| at.get(&stack).copied().unwrap_or_default();
+            moments.changes(stack, latest, (of(&held), of(&holds)));
+        }
+        held = holds;
+    };
+    let states = sums::states(&process.file)?;
+    for (at, path) in states.iter().step_by(states.len().div_ceil(MOST_STATES).max(1)) {
+        // An old state goes while it is looked at, if the program still runs.
+        let Ok(state) = Sums::read(path) else { continue };
+        enter(*at - process.start, &state.sites);
+    }
+    enter(heap.last, &heap.sites);
+    Ok(moments)
 }
 
 /// What the books held before an event, where that tells what it does.

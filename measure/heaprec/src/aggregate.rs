@@ -107,6 +107,8 @@ impl Aggregator {
             let path = sums::state(&stream.stream.process.file, at);
             stream.write_to(&path, Whole::No)?;
             self.kept.push_back((now, path));
+            // Who looks now sees the sums.
+            stream.write(Whole::No)?;
         }
         while let Some((_, path)) = self.kept.front().filter(|(made, _)| now.duration_since(*made) > states.keep) {
             fs::remove_file(path).map_err(|cause| Error::on(Exit::Machine, "cannot remove", path).because(cause))?;

@@ -313,6 +313,8 @@ pub enum Format {
     Speedscope,
     /// LogAlloc's lines: logalloc-replay
     Logalloc,
+    /// OpenMetrics' text, of the live blocks: Prometheus, node_exporter's textfile collector
+    Openmetrics,
 }
 
 /// Arguments of `thaw heap export`.

@@ -17,6 +17,9 @@ pub struct ViewArgs {
     /// Of a recording of `thaw why`, or of `thaw record --why`: show where the time went
     #[arg(long, conflicts_with = "since")]
     pub why: bool,
+    /// Of a heap recording: go on while it is written, and serve its figures as OpenMetrics' text at /metrics
+    #[arg(long, conflicts_with_all = ["since", "why"])]
+    pub live: bool,
     /// Port on 127.0.0.1 [default: any that is free]
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
     pub port: u16,
@@ -31,7 +34,8 @@ What does a recording look like?
 Serves the report as a page on 127.0.0.1, for this machine alone, and opens the browser: the answer, the runs in the \
 order taken, disk offset against time, each file's pages, all files and processes. Of a heap recording: memory over \
 time, trees, flame graph, slop, growth; of memory reports and watches: trees, their differences, and resident memory \
-over time; of events: a tape for each object; with --why, where the time of starts went. Ctrl-C ends it. `thaw \
+over time; of events: a tape for each object; with --why, where the time of starts went. With --live a heap recording \
+is shown as it grows. Ctrl-C ends it. `thaw \
 report -o FILE.html`, and --html FILE of `thaw heap report`, `thaw memory show`, `thaw timeline report` and `thaw \
 why`, write the same pages.";
 
@@ -39,4 +43,4 @@ const EXAMPLES: &str = "\
 Examples:
   thaw view after.thaw --since before.thaw
   thaw view why.thaw --why
-  thaw view ff.heap --no-browser --port 8000";
+  thaw view ff.heap --live --no-browser --port 8000";

@@ -1,13 +1,16 @@
 //! `thaw view`: the page that people look at.
 
 use crate::args::view::ViewArgs;
-use crate::output;
 use crate::progress::Progress;
 use crate::verbs::timeline;
+use crate::{output, text};
 use model::{Error, Exit, Result};
 use os::kind::{self, Kind};
+use std::sync::Arc;
 use view::Open;
+use work::heaps::live::Live;
 use work::heaps::page::whole;
+use work::progress::Tell;
 use work::timelines::stored;
 use work::{footprint, page, recorded};
 
@@ -26,6 +29,14 @@ pub fn run(args: &ViewArgs) -> Result<Exit> {
     if events && since.is_some() {
         return Err(Error::on(Exit::Usage, "cannot show what changed in events", &args.recording));
     }
+    let open = if args.no_browser { Open::Nothing } else { Open::Browser };
+    let announce = &mut |url: &str| output::complain(&format!("{url} shows it; Ctrl-C ends it\n"));
+    if args.live {
+        let telling: fn() -> Box<dyn Tell> = || Box::new(Progress::new(true));
+        let live = Live::of(&args.recording, telling, |error| output::complain(&text::errors::error(error)))?;
+        view::serve(Box::new(live), args.port, open, announce)?;
+        return Ok(Exit::Done);
+    }
     let page = match kind::of(&args.recording) {
         _ if args.why => work::why::page::page(&args.recording, &work::why::read(&args.recording)?)?,
         _ if events => timeline::page(std::slice::from_ref(&args.recording))?,
@@ -39,7 +50,6 @@ pub fn run(args: &ViewArgs) -> Result<Exit> {
             page::of_recording(&args.recording, &recorded::report(&args.recording)?, since)?
         }
     };
-    let open = if args.no_browser { Open::Nothing } else { Open::Browser };
-    view::serve(page, args.port, open, &mut |url| output::complain(&format!("{url} shows it; Ctrl-C ends it\n")))?;
+    view::serve(Box::new(Arc::<str>::from(page)), args.port, open, announce)?;
     Ok(Exit::Done)
 }

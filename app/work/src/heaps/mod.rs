@@ -2,6 +2,7 @@
 
 pub mod conclude;
 pub mod dark;
+pub mod live;
 pub mod look;
 pub mod page;
 

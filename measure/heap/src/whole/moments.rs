@@ -2,6 +2,8 @@
 //! be.
 
 use crate::modes::Split;
+use heapfile::event::ThreadId;
+use heapfile::figures::Held;
 use heapfile::ledger::Block;
 use heapfile::stack::{Quick, StackId};
 use model::Nanos;
@@ -95,20 +97,26 @@ impl Moments {
     }
 
     pub(super) fn comes(&mut self, block: &Block, at: Nanos) {
-        self.add(block, at, signed(block.bytes()), signed(block.count));
+        self.add((block.stack, block.thread), at, signed(block.bytes()), signed(block.count));
     }
 
     pub(super) fn goes(&mut self, block: &Block, at: Nanos) {
-        self.add(block, at, -signed(block.bytes()), -signed(block.count));
+        self.add((block.stack, block.thread), at, -signed(block.bytes()), -signed(block.count));
     }
 
-    fn add(&mut self, block: &Block, at: Nanos, bytes: i64, blocks: i64) {
+    /// What a stack held goes over to what it holds at this moment; for sites that are not told apart by threads.
+    pub(super) fn changes(&mut self, stack: Option<StackId>, at: Nanos, (held, holds): (Held, Held)) {
+        let by = |of: fn(&Held) -> u64| signed(of(&holds)).saturating_sub(signed(of(&held)));
+        self.add((stack, ThreadId(0)), at, by(|it| it.bytes), by(|it| it.blocks));
+    }
+
+    fn add(&mut self, of: (Option<StackId>, ThreadId), at: Nanos, bytes: i64, blocks: i64) {
         // A change for each stack has to be there.
         while at.0 / self.step_ns >= MOST_STEPS || (self.used >= self.most && at.0 >= self.step_ns) {
             self.halve();
         }
         let step = (at.0 / self.step_ns) as u32;
-        let line = self.line(block);
+        let line = self.line(of);
         let before = self.last[line];
         if let Some(change) = self.changes.get_mut(before as usize).filter(|change| change.step == step) {
             change.bytes = change.bytes.saturating_add(bytes);
@@ -130,12 +138,12 @@ impl Moments {
         };
     }
 
-    fn line(&mut self, block: &Block) -> usize {
-        let stack = number(block.stack);
+    fn line(&mut self, (stack, thread): (Option<StackId>, ThreadId)) -> usize {
+        let stack = number(stack);
         let line = match self.split {
             Split::Thread => {
                 let fresh = self.last.len() as u32;
-                *self.threads.entry((stack, block.thread.0.into())).or_insert(fresh)
+                *self.threads.entry((stack, thread.0.into())).or_insert(fresh)
             }
             Split::Stack | Split::Size => stack,
         } as usize;
@@ -189,7 +197,7 @@ impl Moments {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use heapfile::event::{Maker, ThreadId};
+    use heapfile::event::Maker;
     use proptest::prelude::*;
     use std::collections::BTreeMap;
 

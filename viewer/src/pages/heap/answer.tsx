@@ -80,7 +80,9 @@ function Held({ processes, mode }: { processes: readonly HeapProcess[]; mode: "p
       ? `${who} held ${held} ${when}`
       : all === 0
         ? "Everything was freed"
-        : `${held} ${blocks === 1 ? "was" : "were"} not freed`;
+        : recording.value!.head.finished
+          ? `${held} ${blocks === 1 ? "was" : "were"} not freed`
+          : `${held} ${blocks === 1 ? "is" : "are"} live`;
   const largest = sites[0];
   const callers = (site: Site) => site.callers.map((caller) => harmless(nameOf(names, caller))).join(" < ");
   const objectText = (site: Site) =>

@@ -21,6 +21,20 @@ export function GrowthView(): JSX.Element {
   const shown = recording.value!.growth.processes.filter(
     (process) => processLine.value === null || (process.pid === head?.pid && process.exe === head.exe),
   );
+  // Where there are sums in the place of events, nobody saw sizes grow.
+  const made = recording.value!.processes.filter((_, line) => line === (processLine.value ?? line));
+  if (shown.length === 0 && made.some((process) => process.head.figures.made.blocks > 0)) {
+    return (
+      <>
+        <div class="tools">
+          <ProcessChoice />
+        </div>
+        <p class="none" data-part="growth">
+          Unknown: growth is seen in the order of events, and this recording has sums in their place (--aggregate).
+        </p>
+      </>
+    );
+  }
   const found: Found[] = shown.flatMap((process) =>
     process.findings.filter((finding) => sitePasses(finding.site)).map((finding) => ({ process, finding })),
   );

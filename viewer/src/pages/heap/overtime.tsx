@@ -279,7 +279,7 @@ function Processes({ processes }: { processes: readonly HeapProcess[] }): JSX.El
 
 function Facts({ head }: { head: RecordingHead }): JSX.Element {
   const ended = !head.finished
-    ? "processes were still running when the recording ended"
+    ? "the program still ran when this was read"
     : head.signal !== null
       ? `ended by signal ${head.signal}`
       : head.code !== null

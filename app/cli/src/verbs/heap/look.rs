@@ -115,6 +115,7 @@ pub fn export(args: &ExportArgs, quiet: bool) -> Result<Exit> {
         typed::Format::Folded => Format::Folded,
         typed::Format::Speedscope => Format::Speedscope,
         typed::Format::Logalloc => Format::LogAlloc,
+        typed::Format::Openmetrics => Format::OpenMetrics,
     };
     let target = Target { format, output: &args.output, existing: args.force.existing() };
     let told = Progress::telling(quiet);
