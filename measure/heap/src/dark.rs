@@ -9,7 +9,6 @@
 
 mod blocks;
 pub mod explicit;
-mod maps;
 mod marks;
 pub mod rules;
 

@@ -22,6 +22,7 @@ use model::{Bytes, Result, Warning, WarningKind, shown};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::BuildHasherDefault;
+use std::io::{self, Write};
 
 /// How much is said of a recording's slop.
 #[derive(Clone, Copy, Debug)]
@@ -192,8 +193,21 @@ pub(crate) fn guessed(processes: &[ProcessSlop], options: &Options) -> Option<Wa
     Some(Warning::new(WarningKind::Note, text).hint("choose another: --model"))
 }
 
-/// Every block, process by process in the order of time: what was asked for and what was given, if that was recorded
-/// ([`Model::line`] makes a line of it). Ends at the first error of `each`, which is the inner result.
+/// One line for each block, process by process in the order of time ([`Model::line`]): by what the allocator gave,
+/// where that was recorded, or by a model. Ends at the first error of `out`, which is the inner result.
+///
+/// # Errors
+/// A file that cannot be read.
+pub fn lines(reader: &Reader, chosen: Option<Model>, out: &mut dyn Write) -> Result<io::Result<()>> {
+    requests(reader, |process, size, usable| {
+        let model = chosen.or_else(|| Model::of(&process.allocator, &process.exe)).unwrap_or(ELSE);
+        let usable = usable.filter(|_| chosen.is_none());
+        writeln!(out, "{}", model.line(size, usable.map(|usable| usable.0)))
+    })
+}
+
+/// Every block, process by process in the order of time: what was asked for and what was given, if that was recorded.
+/// Ends at the first error of `each`, which is the inner result.
 ///
 /// # Errors
 /// A file that cannot be read.

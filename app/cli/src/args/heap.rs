@@ -31,6 +31,9 @@ pub enum HeapVerb {
     /// Which blocks can a program that is being recorded no longer reach?
     #[command(long_about = CHECK_ABOUT)]
     Check(CheckArgs),
+    /// What does the resident memory of a program that is being recorded consist of, and who made it?
+    #[command(long_about = RESIDENT_ABOUT)]
+    Resident(ResidentArgs),
     /// How do I make a recording small whose thaw was killed, or that was made with --raw?
     #[command(long_about = FINISH_ABOUT)]
     Finish(FinishArgs),
@@ -476,6 +479,27 @@ pub struct CheckArgs {
     pub json: bool,
 }
 
+/// Arguments of `thaw heap resident`.
+#[derive(Debug, Args)]
+#[command(after_help = RESIDENT_EXAMPLES)]
+pub struct ResidentArgs {
+    /// The recording, which is still being made
+    #[arg(value_name = "DIRECTORY", default_value = "thaw.heap", value_hint = ValueHint::DirPath)]
+    pub recording: PathBuf,
+    /// Only this process (repeatable) [default: all that run]
+    #[arg(long, value_name = "PID")]
+    pub process: Vec<u32>,
+    /// Places, files and names of each kind to print
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    pub top: usize,
+    /// Innermost frames that tell places apart
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..))]
+    pub frames: u16,
+    /// Print one JSON document instead of text; it has all of them
+    #[arg(long)]
+    pub json: bool,
+}
+
 /// Arguments of `thaw heap finish`.
 #[derive(Debug, Args)]
 #[command(after_help = FINISH_EXAMPLES)]
@@ -571,6 +595,19 @@ Examples:
   thaw heap run -o server.heap -- ./server & sleep 60; thaw heap check server.heap
   thaw heap check server.heap --process 1234 --leaks 20
   thaw heap report server.heap --mode lost";
+
+const RESIDENT_ABOUT: &str = "\
+What does the resident memory of a program that is being recorded consist of, and who made it?
+
+Of each page that is in memory: live blocks and mappings by the stacks that made them, what the allocator keeps beside \
+them, files, shared memory, devices, stacks of threads, the recorder's own; what nobody was seen to map is unknown. \
+The program is not stopped. Needs the rights to look at its memory: yours, or root.";
+
+const RESIDENT_EXAMPLES: &str = "\
+Examples:
+  thaw heap run -o server.heap -- ./server & sleep 60; thaw heap resident server.heap
+  thaw heap resident server.heap --process 1234 --top 20
+  thaw heap attach 1234 -o 1234.heap & sleep 10; thaw heap resident 1234.heap --json";
 
 const FINISH_ABOUT: &str = "\
 How do I make a recording small whose thaw was killed, or that was made with --raw?

@@ -3,6 +3,7 @@
 pub mod dark;
 pub mod look;
 pub mod names;
+pub mod resident;
 
 use super::table::{Align, Table};
 use super::{Page, harmless, units};

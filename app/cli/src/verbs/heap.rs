@@ -3,15 +3,14 @@
 mod attach;
 mod look;
 
-use crate::args::heap::{CheckArgs, FinishArgs, GrowthArgs, HeapArgs, HeapVerb, RunArgs, SlopArgs};
+use crate::args::heap::{CheckArgs, FinishArgs, GrowthArgs, HeapArgs, HeapVerb, ResidentArgs, RunArgs, SlopArgs};
 use crate::progress::Progress;
 use crate::{output, text};
 use heap::growth;
-use heap::slop::{self, Model};
-use heapfile::event::Process;
+use heap::slop;
 use heapfile::reader::Reader;
 use heaprec::record::{self, Existing, FreeStacks, Keep, LeakCheck, Output, Phase, Plan, Recording, Sample};
-use model::{Bytes, Error, Exit, Result};
+use model::{Error, Exit, Result};
 use serde::Serialize;
 use std::path::Path;
 use std::time::Instant;
@@ -28,6 +27,7 @@ pub fn run(args: &HeapArgs, quiet: bool) -> Result<Exit> {
         HeapVerb::Run(typed) => record(typed, quiet),
         HeapVerb::Attach(typed) => attach::attach(typed, quiet),
         HeapVerb::Check(typed) => check(typed, quiet),
+        HeapVerb::Resident(typed) => resident(typed),
         HeapVerb::Finish(typed) => finish(typed, quiet),
         HeapVerb::Report(typed) => look::report(typed, quiet),
         HeapVerb::Dark(typed) => look::dark(typed, quiet),
@@ -151,12 +151,7 @@ fn lines(args: &SlopArgs, reader: &Reader) -> Result<Exit> {
     }
     let mut failed = None;
     output::stream(|out| {
-        let each = |process: &Process, size: u64, usable: Option<Bytes>| -> std::io::Result<()> {
-            let model = args.model.or_else(|| Model::of(&process.allocator, &process.exe)).unwrap_or(slop::ELSE);
-            let usable = usable.filter(|_| args.model.is_none());
-            writeln!(out, "{}", model.line(size, usable.map(|usable| usable.0)))
-        };
-        slop::requests(reader, each).unwrap_or_else(|error| {
+        slop::lines(reader, args.model, out).unwrap_or_else(|error| {
             failed = Some(error);
             Ok(())
         })
@@ -168,6 +163,13 @@ fn growth(args: &GrowthArgs) -> Result<Exit> {
     let reader = Reader::open(&args.recording)?;
     let report = growth::report(&reader, &growth::Options { frames: args.frames.into(), top: args.top })?;
     answer("thaw.heap-growth/1", &args.recording, args.json, report, text::heap_growth::page)
+}
+
+fn resident(args: &ResidentArgs) -> Result<Exit> {
+    let report = heaps::resident(&args.recording, &args.process, args.frames.into())?;
+    answer("thaw.heap-resident/1", &args.recording, args.json, report, |report, width| {
+        text::heap::resident::page(report, args.top, width)
+    })
 }
 
 /// Prints an answer: the document, or the page of it.

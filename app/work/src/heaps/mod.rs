@@ -8,7 +8,9 @@ pub mod page;
 
 use crate::progress::Tell;
 use conclude::Streams;
+use heap::named::{Cut, Wrappers};
 use heap::report::Report;
+use heap::resident::{self, Resident};
 use heapfile::event::Process;
 use heapfile::reader::Reader;
 use heapfile::recording::Recording;
@@ -165,6 +167,37 @@ pub fn check(directory: &Path, pids: &[u32], progress: &mut dyn Tell, began: Ins
     let mut report = done.report;
     report.processes.retain(|process| looked.contains(&process.pid) && process.leak_check.is_some());
     Ok(CheckDocument { schema: "thaw.heap-check/1", file: directory.to_owned(), report })
+}
+
+/// What is asked by [`resident`].
+#[derive(Debug, Serialize)]
+pub struct ResidentReport {
+    /// Those that run, in the order of their beginnings.
+    pub processes: Vec<Resident>,
+}
+
+/// What the resident memory of processes consists of that are being recorded; none given: all that run.
+///
+/// # Errors
+/// None of them runs or may be looked at, the recording cannot be read.
+pub fn resident(directory: &Path, pids: &[u32], frames: usize) -> Result<ResidentReport> {
+    let reader = Reader::open(directory)?;
+    let cut = Cut { frames, wrappers: Wrappers::Skipped };
+    let (mut found, mut failed) = (Vec::new(), None);
+    for process in reader.processes().iter().filter(|process| pids.is_empty() || pids.contains(&process.pid)) {
+        match resident::ask(&reader, process, cut) {
+            Ok(process) => found.push(process),
+            // What has ended has no memory: said only if it is all that there is.
+            Err(error) if pids.is_empty() && error.exit == Exit::Usage => failed = failed.or(Some(error)),
+            Err(error) => return Err(error),
+        }
+    }
+    match failed {
+        Some(error) if found.is_empty() => Err(error),
+        None if found.is_empty() => Err(Error::on(Exit::Usage, "no recorded process has this number", directory)
+            .hint("thaw heap report lists them")),
+        _ => Ok(ResidentReport { processes: found }),
+    }
 }
 
 /// Rewrites a recording compactly; `told` hears how many events are done.

@@ -2,8 +2,8 @@
 //! by [`rules`](super::rules).
 
 use super::Sum;
-use super::maps::Maps;
 use super::rules::{Region, Rule, Rules};
+use crate::maps::Maps;
 use crate::modes::{self, Heap, Measure, Split, Window};
 use crate::slop::Model;
 use crate::symbols::{self, FrameId, Names};

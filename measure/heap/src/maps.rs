@@ -3,6 +3,7 @@
 use heapfile::event::{Event, MapFlags, What};
 use heapfile::stack::StackId;
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 /// A mapping, or what is left of one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,6 +55,11 @@ impl Maps {
                 self.live.insert(end, mapping);
             }
         }
+    }
+
+    /// What is mapped now, with its addresses.
+    pub fn ranges(&self) -> impl Iterator<Item = (Range<u64>, Mapping)> {
+        self.live.iter().map(|(start, mapping)| (*start..mapping.end, *mapping))
     }
 
     /// What is mapped now, with its bytes.
