@@ -109,8 +109,10 @@ pub fn ask(reader: &Reader, process: &Process, cut: Cut) -> Result<Resident> {
     }
     let mut warnings = events.warnings().to_vec();
     if process.lost > 0 || ledger.inherits() {
-        let text =
-            format!("process {}: not all of its blocks are known: theirs is taken for the allocator's", process.pid);
+        let text = format!(
+            "process {}: blocks from before it was recorded are not known: they count as the allocator's",
+            process.pid
+        );
         warnings.push(Warning::new(WarningKind::Note, text));
     }
     let mut blocks: Vec<(Range<u64>, Option<StackId>)> =
