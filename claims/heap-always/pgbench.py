@@ -46,9 +46,9 @@ def cpu():
         return int(next(line.split()[1] for line in stat if line.startswith("usage_usec"))) / 1e6
 
 
-def peak(pid):
-    with open(f"/proc/{pid}/status") as status:
-        return int(next((line.split()[1] for line in status if line.startswith("VmHWM")), 0))
+def status(pid, name):
+    with open(f"/proc/{pid}/status") as lines:
+        return int(next((line.split()[1] for line in lines if line.startswith(name + ":")), 0))
 
 
 def one(tool, folder, binaries):
@@ -81,12 +81,12 @@ def one(tool, folder, binaries):
     # What is recorded later than it happens belongs to it.
     time.sleep(1 if tool == "thaw" else 0)
     spent, wall = cpu() - before, time.monotonic() - began - (1 if tool == "thaw" else 0)
-    recorder = peak(process.pid) if tool == "thaw" else 0
+    recorder, private = (status(process.pid, "VmHWM"), status(process.pid, "RssAnon")) if tool == "thaw" else (0, 0)
     main = int(open(data + "/postmaster.pid").readline())
     os.kill(main, 2)
     process.wait()
     size = sum(entry.stat().st_size for entry in os.scandir(recording)) if tool == "thaw" else 0
-    return {"cpu_s": round(spent, 4), "wall_s": round(wall, 3), "recorder_peak_kb": recorder, "recording_bytes": size}
+    return {"cpu_s": round(spent, 4), "wall_s": round(wall, 3), "recorder_peak_kb": recorder, "recorder_private_kb": private, "recording_bytes": size}
 
 
 def run(path, rounds, folder, binaries):
@@ -99,7 +99,7 @@ def run(path, rounds, folder, binaries):
                    cwd=folder, check=True, capture_output=True)
     subprocess.run(start + ["stop"], preexec_fn=as_postgres, cwd=folder, check=True, stdout=subprocess.DEVNULL)
     with open(path, "w") as out:
-        rows = csv.DictWriter(out, ["round", "tool", "cpu_s", "wall_s", "recorder_peak_kb", "recording_bytes"])
+        rows = csv.DictWriter(out, ["round", "tool", "cpu_s", "wall_s", "recorder_peak_kb", "recorder_private_kb", "recording_bytes"])
         rows.writeheader()
         for number in range(rounds):
             for tool in random.sample([*TOOLS, *TOOLS.values()], 6):
@@ -125,8 +125,9 @@ def sums(path):
         of = lambda column: interval([100 * (float(value[each, tool][column]) / float(value[each, base][column]) - 1) for each in rounds])
         middle = lambda tool, column: statistics.median(float(value[each, tool][column]) for each in rounds)
         print(f"{tool:<17} CPU {middle(tool, 'cpu_s'):.2f} s, {base} alone {middle(base, 'cpu_s'):.2f} s: {of('cpu_s')}; wall {of('wall_s')}")
-    most = max(int(row["recorder_peak_kb"]) for row in rows)
-    print(f"thaw beside the server: at most {most / 1e3:.1f} MB; recording {max(int(row['recording_bytes']) for row in rows) / 1e6:.2f} MB")
+    most = lambda column: max(int(row[column]) for row in rows) / 1e3
+    print(f"thaw beside the server: at most {most('recorder_peak_kb'):.1f} MB resident, {most('recorder_private_kb'):.1f} MB of it not of files; "
+          f"recording {most('recording_bytes') / 1e3:.2f} MB")
 
 
 run(sys.argv[1], int(sys.argv[2]), *sys.argv[3:5]) if len(sys.argv) > 2 else sums(sys.argv[1])
