@@ -9,7 +9,9 @@ mod files;
 mod kernel;
 mod lookup;
 mod perfmap;
+mod plain;
 
 pub use kernel::{Kernel, KernelFunction};
 pub use lookup::{Found, Looked, look_up, look_up_bytes};
 pub use perfmap::{PerfMap, PerfMapPlace};
+pub use plain::plain_name;
