@@ -14,6 +14,10 @@ mod unwind;
 #[cfg(target_arch = "x86_64")]
 mod copied;
 #[cfg(target_arch = "x86_64")]
+mod count_stub;
+#[cfg(target_arch = "x86_64")]
+mod displaced;
+#[cfg(target_arch = "x86_64")]
 mod helper;
 #[cfg(target_arch = "x86_64")]
 mod image;
@@ -31,9 +35,13 @@ mod module;
 mod near;
 mod seen;
 #[cfg(target_arch = "x86_64")]
+mod shared;
+#[cfg(target_arch = "x86_64")]
 mod space;
 #[cfg(target_arch = "x86_64")]
 mod stub;
+#[cfg(target_arch = "x86_64")]
+mod tally;
 #[cfg(target_arch = "x86_64")]
 mod tracer;
 

@@ -8,15 +8,13 @@
 
 use super::jumped::jumped_into;
 use super::module::Module;
+use super::shared::{Clock, MOST, REACH, Shared, away, clock_is_constant, is_free, memory_file, write, writes_text};
 use super::stub::{self, Entry, Head, JUMP, LOG_HEAD, Log, Record, STUB};
 use object::Endianness;
-use object::elf::{DF_TEXTREL, DT_FLAGS, DT_TEXTREL, ET_DYN, FileHeader64, PF_X, PT_LOAD};
-use object::read::elf::{Dyn, FileHeader, ProgramHeader};
+use object::elf::{ET_DYN, FileHeader64, PF_X, PT_LOAD};
+use object::read::elf::{FileHeader, ProgramHeader};
 use os::process::Mapping;
-use os::spawn::monotonic_ns;
 use os::tracee::TRAP;
-use rustix::fs::MemfdFlags;
-use rustix::mm::{MapFlags, ProtFlags};
 use std::io;
 use std::ops::Range;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -26,12 +24,6 @@ const PAGE: u64 = model::PAGE;
 const LEAST: usize = 1000;
 /// So many bytes of text for each function cost more to copy than the stops of those that are called.
 const SPARSE: u64 = 4096;
-/// A text with all that belongs to it lies within so much: a jump reaches 2 GiB.
-const MOST: u64 = 800 << 20;
-/// The writable view is looked for from so far away from the text on: what a program maps next lies next to its text.
-pub const AWAY: u64 = 1 << 30;
-const STEP: u64 = 32 << 20;
-const REACH: u64 = (1 << 31) - MOST;
 /// A replacement of eight bytes, and where it may begin in a cache line: it is seen at once or not at all.
 const WINDOW: u64 = 8;
 const LINE: u64 = 64;
@@ -101,7 +93,7 @@ pub struct Image {
     functions: Vec<usize>,
     /// Pages of the text that are mapped from here.
     runs: Vec<Range<u64>>,
-    began: (u64, u64),
+    clock: Clock,
 }
 
 impl Image {
@@ -128,15 +120,11 @@ impl Image {
             Place::Below(way) => Some(-(way + parts.end).next_multiple_of(PAGE).cast_signed()),
         };
         let Some(away) = away.filter(|away| away.unsigned_abs() < REACH) else { return Ok(None) };
-        let fd = rustix::fs::memfd_create("thaw-text", MemfdFlags::CLOEXEC | MemfdFlags::EXEC)
-            // Kernels before 6.3 have no such flag: there each such file may be run.
-            .or_else(|_| rustix::fs::memfd_create("thaw-text", MemfdFlags::CLOEXEC))?;
-        rustix::fs::ftruncate(&fd, parts.end)?;
-        let stat = rustix::fs::fstat(&fd)?;
+        let (fd, inode) = memory_file("thaw-text", parts.end)?;
         let memory = Shared::of(&fd, parts.end as usize)?;
-        let began = now();
+        let clock = Clock::now();
         let mut image =
-            Self { fd, inode: (stat.st_dev, stat.st_ino), memory, from, parts, away, functions, runs, began };
+            Self { fd, inode, memory, from, parts, away, functions, runs, clock };
         image.fill(module, text).ok_or_else(|| io::Error::other("a text does not fit"))?;
         Ok(Some(image))
     }
@@ -244,14 +232,7 @@ impl Image {
 
     /// What was noted until now, and how many calls were claimed and not noted: their process was ended in the middle.
     pub fn noted(&self) -> (Vec<Noted>, usize) {
-        let (began, now) = (self.began, now());
-        let ticks = now.0.saturating_sub(began.0).max(1);
-        // Programs can write into their log: no time is outside of the run.
-        let ns = |at: u64| {
-            let part = u128::from(at.clamp(began.0, now.0.max(began.0)) - began.0) * u128::from(now.1 - began.1)
-                / u128::from(ticks);
-            began.1 + part as u64
-        };
+        let ns = self.clock.to_ns();
         let log: Log = self.memory.read(self.parts.log as usize);
         let count = usize::try_from(log.begun).unwrap_or(usize::MAX).min(self.functions.len());
         let records = (0..count).filter_map(|number| {
@@ -340,32 +321,6 @@ fn armed(module: &Module, from: u64, text: &[u8], within: Range<usize>, runs: &[
         .collect()
 }
 
-/// From a text to where its writable view can be: rather below, since what is above grows up.
-fn away(start: u64, len: u64, maps: &[Mapping]) -> Option<i64> {
-    let steps = (0..).map(|step| AWAY + step * STEP).take_while(|way| way + STEP < REACH);
-    let below = steps.clone().filter_map(|way| start.checked_sub(way + len).map(|at| at / PAGE * PAGE));
-    let above = steps.filter_map(|way| start.checked_add(way));
-    // The lowest pages are nobody's.
-    let place = below.filter(|at| *at >= 1 << 24).chain(above).find(|at| is_free(*at, len, maps))?;
-    Some(place.cast_signed() - start.cast_signed())
-}
-
-fn is_free(address: u64, len: u64, maps: &[Mapping]) -> bool {
-    let end = address.saturating_add(len);
-    end < 1 << 47 && maps.iter().all(|mapping| mapping.end <= address || end <= mapping.start)
-}
-
-/// Whether the time stamp counter goes on at one speed on all CPUs.
-fn clock_is_constant() -> bool {
-    let clock = std::fs::read_to_string("/sys/devices/system/clocksource/clocksource0/current_clocksource");
-    clock.is_ok_and(|clock| matches!(clock.trim(), "tsc" | "kvm-clock" | "hyperv_clocksource_tsc_page"))
-}
-
-fn now() -> (u64, u64) {
-    // SAFETY: it reads a counter.
-    (unsafe { std::arch::x86_64::_rdtsc() }, monotonic_ns())
-}
-
 /// The largest piece of code of a file as its loader maps it: offset and bytes, in whole pages. `None`: it has none, or
 /// lies at a place of its own, so low that nothing fits below.
 pub fn code(bytes: &[u8]) -> Option<(u64, u64)> {
@@ -382,70 +337,4 @@ pub fn code(bytes: &[u8]) -> Option<(u64, u64)> {
         Some((offset / PAGE * PAGE, end - address / PAGE * PAGE))
     });
     pages.max_by_key(|(_, len)| *len)
-}
-
-/// Whether a library's loader writes into its text: each process has another one then.
-fn writes_text(bytes: &[u8]) -> bool {
-    let entries = || {
-        let header = FileHeader64::<Endianness>::parse(bytes).ok()?;
-        let endian = header.endian().ok()?;
-        let headers = header.program_headers(endian, bytes).ok()?;
-        let entries =
-            headers.iter().find_map(|header| header.dynamic(endian, bytes).ok().flatten()).unwrap_or_default();
-        Some(entries.iter().any(|entry| {
-            let tag = entry.tag(endian);
-            tag == DT_TEXTREL || (tag == DT_FLAGS && entry.val(endian) & DF_TEXTREL.0 != 0)
-        }))
-    };
-    entries().unwrap_or(true)
-}
-
-/// Memory that others write too.
-#[derive(Debug)]
-struct Shared {
-    start: *mut u8,
-    len: usize,
-}
-
-impl Shared {
-    fn of(fd: &OwnedFd, len: usize) -> io::Result<Self> {
-        let protection = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: a new mapping, of which nobody else knows.
-        let start = unsafe { rustix::mm::mmap(std::ptr::null_mut(), len, protection, MapFlags::SHARED, fd, 0)? };
-        Ok(Self { start: start.cast(), len })
-    }
-
-    /// All of it, before anybody else has mapped it.
-    fn bytes(&mut self) -> &mut [u8] {
-        // SAFETY: the mapping has this length, lives as long as the value, and is ours alone until others map it.
-        unsafe { std::slice::from_raw_parts_mut(self.start, self.len) }
-    }
-
-    fn set(&self, at: usize, byte: u8) {
-        assert!(at < self.len, "{at} of {}", self.len);
-        // SAFETY: it is inside; programs that run there meanwhile see the one byte or the other.
-        unsafe { self.start.add(at).write_volatile(byte) };
-    }
-
-    /// A structure of integers.
-    fn read<T: Copy>(&self, at: usize) -> T {
-        assert!(at + size_of::<T>() <= self.len, "{at} of {}", self.len);
-        // SAFETY: it is inside, and any bytes are a value of the structures that are read here; of one that is being
-        // written the time, which is written last, is 0.
-        unsafe { self.start.add(at).cast::<T>().read_volatile() }
-    }
-}
-
-impl Drop for Shared {
-    fn drop(&mut self) {
-        // SAFETY: nobody has a reference into it.
-        let _ = unsafe { rustix::mm::munmap(self.start.cast(), self.len) };
-    }
-}
-
-/// Writes a structure of integers.
-fn write<T: Copy>(bytes: &mut [u8], at: usize, value: T) {
-    let place = &mut bytes[at..at + size_of::<T>()];
-    // SAFETY: the place has its size, and nothing is aligned.
-    unsafe { place.as_mut_ptr().cast::<T>().write_unaligned(value) };
 }

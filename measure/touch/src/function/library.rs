@@ -1,8 +1,9 @@
 //! Files whose code processes map, each looked into once, however many processes map it.
 
-use super::image::{AWAY, Image, Place, code};
+use super::image::{Image, Place, code};
 use super::module::{Module, ModuleId, look_into, open};
 use super::seen::SeenFile;
+use super::shared::AWAY;
 use os::process::Mapping;
 use os::tracee::Tracee;
 use std::collections::HashMap;
