@@ -5,6 +5,7 @@
 //! on the function runs at full speed. Code is planted before it runs: that of a program and its loader when the
 //! program begins, that of its libraries when the loader has mapped them, before their first initialiser.
 
+mod counts;
 mod engine;
 mod go_table;
 mod starts;
@@ -12,11 +13,19 @@ mod units;
 mod unwind;
 
 #[cfg(target_arch = "x86_64")]
+mod callers;
+#[cfg(target_arch = "x86_64")]
+mod chosen;
+#[cfg(target_arch = "x86_64")]
 mod copied;
 #[cfg(target_arch = "x86_64")]
 mod count_stub;
 #[cfg(target_arch = "x86_64")]
+mod counted;
+#[cfg(target_arch = "x86_64")]
 mod displaced;
+#[cfg(target_arch = "x86_64")]
+mod emulated;
 #[cfg(target_arch = "x86_64")]
 mod helper;
 #[cfg(target_arch = "x86_64")]
@@ -37,6 +46,8 @@ mod seen;
 #[cfg(target_arch = "x86_64")]
 mod shared;
 #[cfg(target_arch = "x86_64")]
+mod patterns;
+#[cfg(target_arch = "x86_64")]
 mod space;
 #[cfg(target_arch = "x86_64")]
 mod stub;
@@ -45,6 +56,7 @@ mod tally;
 #[cfg(target_arch = "x86_64")]
 mod tracer;
 
+pub use counts::{Caller, CallerCount, Counts, FunctionCount, NotedCall, PatternCount};
 pub(crate) use engine::sections;
 pub use engine::{Functions, Helper};
 #[cfg(target_arch = "x86_64")]

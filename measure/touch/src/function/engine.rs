@@ -1,5 +1,6 @@
 //! Thaw's side of the `function` engine: starts the tracing process, talks to it, and names what it saw.
 
+use super::counts::{Counts, counts};
 use super::seen::{Call, Copied, Seen, SeenFile};
 use super::starts::Names;
 use crate::engine::{Doubt, Engine, Trace};
@@ -41,6 +42,9 @@ pub struct Functions {
     planting: Nanos,
     /// The code that was copied with a trap of ours in it; known after the run.
     copied: Option<String>,
+    /// Whose calls are counted; none: first calls are noted.
+    patterns: Vec<String>,
+    counts: Option<Counts>,
 }
 
 impl Functions {
@@ -50,7 +54,7 @@ impl Functions {
     /// Machine: another processor than x86-64; the process cannot be started.
     #[cfg(target_arch = "x86_64")]
     pub fn new(helper: &Helper) -> Result<Self> {
-        Ok(Self { talk: talk::Talk::start(helper)?, planting: Nanos(0), copied: None })
+        Ok(Self { talk: talk::Talk::start(helper)?, planting: Nanos(0), copied: None, patterns: Vec::new(), counts: None })
     }
 
     /// The process that traces.
@@ -76,6 +80,32 @@ impl Functions {
     #[cfg(not(target_arch = "x86_64"))]
     pub fn prepare(&mut self, _files: Vec<PathBuf>) -> Result<()> {
         Ok(())
+    }
+
+    /// Counts each call of the functions whose names match a pattern, in place of the first calls of all: before
+    /// [`Trace::attach`].
+    ///
+    /// # Errors
+    /// Machine: the tracing process is gone.
+    #[cfg(target_arch = "x86_64")]
+    pub fn count(&mut self, patterns: Vec<String>) -> Result<()> {
+        self.patterns.clone_from(&patterns);
+        self.talk.count(patterns)
+    }
+
+    /// Nothing, on a processor that has no such engine.
+    ///
+    /// # Errors
+    /// Never.
+    #[cfg(not(target_arch = "x86_64"))]
+    pub fn count(&mut self, patterns: Vec<String>) -> Result<()> {
+        self.patterns = patterns;
+        Ok(())
+    }
+
+    /// What was counted; known after the run.
+    pub fn counts(&mut self) -> Option<Counts> {
+        self.counts.take()
     }
 
     /// How long programs waited for their traps, all of them together; known after the run.
@@ -115,6 +145,9 @@ impl Trace for Functions {
         let seen = self.talk.stop()?;
         self.planting = Nanos(seen.planting_ns);
         let mut rows = rows(&seen, t0_monotonic_ns);
+        if !self.patterns.is_empty() {
+            self.counts = Some(counts(&seen, &self.patterns, t0_monotonic_ns));
+        }
         self.copied = seen.copied.as_ref().map(|copied| in_words(copied, &seen));
         rows.info.cannot.extend(self.copied.iter().map(|copied| format!("calls of copies of code: {copied}")));
         Ok(rows)
@@ -279,6 +312,13 @@ mod talk {
 
         pub fn prepare(&mut self, files: Vec<PathBuf>) -> Result<()> {
             match self.ask(&Ask::Prepare(files))? {
+                Answer::Prepared => Ok(()),
+                other => Err(Error::bug(format!("the tracing process answered {other:?}"))),
+            }
+        }
+
+        pub fn count(&mut self, patterns: Vec<String>) -> Result<()> {
+            match self.ask(&Ask::Count(patterns))? {
                 Answer::Prepared => Ok(()),
                 other => Err(Error::bug(format!("the tracing process answered {other:?}"))),
             }

@@ -22,6 +22,8 @@ use std::time::Duration;
 pub enum Ask {
     /// Make ready for programs that map these files.
     Prepare(Vec<PathBuf>),
+    /// Count the calls of functions with these names, and watch no others.
+    Count(Vec<String>),
     /// Trace this process, which waits to call exec.
     Attach(i32),
     /// Say what was seen.
@@ -65,6 +67,10 @@ pub fn serve(socket: UnixStream) -> io::Result<()> {
         match next_ask(&mut asks)? {
             Some(Ask::Prepare(files)) => {
                 library.prepare(&files);
+                answer(&socket, &Answer::Prepared)?;
+            }
+            Some(Ask::Count(patterns)) => {
+                library.count(patterns);
                 answer(&socket, &Answer::Prepared)?;
             }
             Some(Ask::Attach(pid)) => break pid,

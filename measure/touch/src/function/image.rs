@@ -274,6 +274,8 @@ pub enum What {
     View,
     /// To run, and never to write: it is shared.
     Code,
+    /// To run, and each process's own.
+    Copy,
     /// The process's own number.
     Own,
 }

@@ -1,6 +1,6 @@
 //! System calls that a stopped thread makes for the tracer, one instruction each; then it is as it was.
 
-use super::image::{Image, Wanted, What};
+use super::image::{Wanted, What};
 use super::memory::Memory;
 use os::tracee::{self, Registers, Resume, Tracee};
 use std::io;
@@ -40,17 +40,16 @@ impl<'a> Borrowed<'a> {
         }
     }
 
-    /// Maps an image as it wants to be, and writes the number of the address space where it belongs. Returns where that
+    /// Maps the file at a path as it is wanted, and writes the number of the address space where it belongs. Returns where that
     /// is.
     ///
     /// # Errors
     /// The kernel refuses the process one of the mappings: then no text is replaced, and nothing is left.
-    pub fn map(&mut self, image: &Image, wanted: &[Wanted], number: u32) -> io::Result<u64> {
+    pub fn map(&mut self, text: &str, wanted: &[Wanted], number: u32) -> io::Result<u64> {
         let path = self.saved.rsp.wrapping_sub(BELOW) & !15;
         let mut before = [0; ROOM];
         self.memory.read(self.tracee, path, &mut before)?;
         let mut name = [0; ROOM];
-        let text = image.path();
         // The last byte stays 0.
         name[..ROOM - 1].get_mut(..text.len()).ok_or(io::ErrorKind::InvalidFilename)?.copy_from_slice(text.as_bytes());
         self.memory.write(self.tracee, path, &name)?;
@@ -86,6 +85,7 @@ impl<'a> Borrowed<'a> {
             let (protection, flags, fd) = match what {
                 What::View => (read_write, (libc::MAP_SHARED | libc::MAP_FIXED_NOREPLACE) as u64, to_write),
                 What::Code => (run, libc::MAP_SHARED as u64 | fixed, to_run),
+                What::Copy => (run, libc::MAP_PRIVATE as u64 | fixed, to_run),
                 What::Own => (read_write, (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS) as u64 | fixed, u64::MAX),
             };
             let mapped = self.call(libc::SYS_mmap, [address, len, protection, flags, fd, offset]);
@@ -104,7 +104,7 @@ impl<'a> Borrowed<'a> {
                     own = address;
                     self.memory.write(self.tracee, address, &number.to_le_bytes())?;
                 }
-                What::Code => {}
+                What::Code | What::Copy => {}
             }
         }
         Ok(own)

@@ -45,18 +45,71 @@ pub fn jumped_into(text: &[u8], from: u64, functions: &[Function]) -> Vec<usize>
     found
 }
 
+/// Branches that lead into one of these places, which are in order and apart, in offsets of the file: the number of the
+/// place, and where the branch is. Each byte is taken for the begin of a branch, as above.
+pub fn branches_into(text: &[u8], from: u64, places: &[Range<u64>]) -> Vec<(usize, u64)> {
+    let mut inner = vec![0_u64; text.len().div_ceil(64)];
+    let end = from + text.len() as u64;
+    for target in places.iter().cloned().flatten().filter(|target| (from..end).contains(target)) {
+        let at = (target - from) as usize;
+        inner[at / 64] |= 1 << (at % 64);
+    }
+    let is_inner =
+        |at: usize| inner.get(at / 64).is_some_and(|word| word & (1 << (at % 64)) != 0);
+    let place_of = |target: u64| places.partition_point(|place| place.end <= target);
+    let long = |part: Range<usize>| -> Vec<(usize, u64)> {
+        let candidates = memchr::memchr3_iter(0xe8, 0xe9, 0x0f, &text[part.clone()]).map(|at| part.start + at);
+        let found = candidates.filter_map(|at| {
+            let target = long_target(text, at).filter(|target| is_inner(*target))?;
+            Some((place_of(from + target as u64), from + at as u64))
+        });
+        found.collect()
+    };
+    let workers = std::thread::available_parallelism().map_or(1, usize::from).min(4);
+    let share = text.len().div_ceil(workers);
+    let parts = (0..workers).map(|worker| {
+        (worker * share).min(text.len())..((worker + 1) * share).min(text.len())
+    });
+    let mut found: Vec<(usize, u64)> = std::thread::scope(|scope| {
+        let long = &long;
+        let others: Vec<_> = parts.map(|part| scope.spawn(move || long(part))).collect();
+        // Places that were not looked at are not known to be safe.
+        let joined = others.into_iter().map(|other| other.join().unwrap_or_else(|cause| resume_unwind(cause)));
+        joined.flatten().collect()
+    });
+    for (number, place) in places.iter().enumerate() {
+        let sources = place.start.saturating_sub(SHORT + 1).max(from)..(place.end + SHORT).min(end);
+        found.extend(sources.filter_map(|source| {
+            let at = (source - from) as usize;
+            let way = text.get(at + 1)?.cast_signed();
+            let target = (source + 2).checked_add_signed(way.into())?;
+            (is_short(text[at]) && place.contains(&target)).then_some((number, source))
+        }));
+    }
+    found
+}
+
+/// Where a branch with a way of four bytes would lead, if one were at an offset.
+fn long_target(text: &[u8], at: usize) -> Option<usize> {
+    let operand = match text[at] {
+        0x0f if text.get(at + 1).is_some_and(|second| second & 0xf0 == 0x80) => at + 2,
+        0x0f => return None,
+        _ => at + 1,
+    };
+    let bytes = text.get(operand..operand + 4)?;
+    let way = i32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+    (operand + 4).checked_add_signed(way as isize)
+}
+
+fn is_short(byte: u8) -> bool {
+    matches!(byte, 0x70..=0x7f | 0xe0..=0xe3 | 0xeb)
+}
+
 /// Functions that branches with a way of four bytes lead into.
 fn by_long(text: &[u8], part: Range<usize>, from: u64, functions: &[Function], inner: &[u64]) -> Vec<usize> {
     let mut found = Vec::new();
     for at in memchr::memchr3_iter(0xe8, 0xe9, 0x0f, &text[part.clone()]).map(|at| part.start + at) {
-        let operand = match text[at] {
-            0x0f if text.get(at + 1).is_some_and(|second| second & 0xf0 == 0x80) => at + 2,
-            0x0f => continue,
-            _ => at + 1,
-        };
-        let Some(bytes) = text.get(operand..operand + 4) else { continue };
-        let way = i32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
-        let Some(target) = (operand + 4).checked_add_signed(way as isize) else { continue };
+        let Some(target) = long_target(text, at) else { continue };
         if inner.get(target / 64).is_none_or(|word| word & (1 << (target % 64)) == 0) {
             continue;
         }
@@ -89,7 +142,7 @@ fn is_short_target(text: &[u8], function: Function, from: u64) -> bool {
         let mut places = ways.iter().zip(0_u8..).enumerate();
         places.any(|(at, (way, more))| {
             way.wrapping_sub(first.wrapping_sub(more)) < JUMP as u8 - 1
-                && matches!(text[start + at], 0x70..=0x7f | 0xe0..=0xe3 | 0xeb)
+                && is_short(text[start + at])
         })
     };
     let before = function.offset.saturating_sub(SHORT)..function.offset;
@@ -117,6 +170,20 @@ mod tests {
         text[0x48..0x4a].copy_from_slice(&[0x7f, (0x25_i8 - 0x4a).cast_unsigned()]);
         let functions = [function(0x1000, 16), function(0x1010, 16), function(0x1020, 16), function(0x1030, 0x30)];
         assert_eq!(jumped_into(&text, 0x1000, &functions), [1]);
+    }
+
+    #[test]
+    fn branches_of_the_function_itself_lead_into_places_too() {
+        let mut text = vec![0x90; 0x200];
+        text[8..10].copy_from_slice(&[0xeb, 0xf7]);
+        text[0x1f0] = 0xe8;
+        text[0x1f1..0x1f5].copy_from_slice(&(0x104_i32 - 0x1f5).to_le_bytes());
+        // Too far for one byte, and to the place's end.
+        text[0x110..0x112].copy_from_slice(&[0x74, (0x105_i32 - 0x112) as i8 as u8]);
+        let mut found = branches_into(&text, 0x1000, &[0x1001..0x1005, 0x1101..0x1105]);
+        found.sort_unstable();
+        assert_eq!(found, [(0, 0x1008), (1, 0x11f0)]);
+        assert_eq!(branches_into(&[], 0, &[0..5]), []);
     }
 
     #[test]

@@ -1,9 +1,12 @@
 //! Files whose code processes map, each looked into once, however many processes map it.
 
+use super::count_stub::knows_base;
 use super::image::{Image, Place, code};
-use super::module::{Module, ModuleId, look_into, open};
+use super::module::{Module, ModuleId, look_for, look_into, open};
+use super::patterns::Patterns;
 use super::seen::SeenFile;
-use super::shared::AWAY;
+use super::shared::{AWAY, clock_is_constant};
+use super::tally::Tally;
 use os::process::Mapping;
 use os::tracee::Tracee;
 use std::collections::HashMap;
@@ -18,6 +21,10 @@ pub struct Library {
     by_inode: HashMap<(u64, u64), ModuleId>,
     /// Of the modules that were looked at for one; `None`: it can have none.
     images: HashMap<ModuleId, Option<Image>>,
+    /// Functions whose calls are counted; `None`: first calls are noted.
+    counting: Option<Patterns>,
+    /// Of modules that have such functions; `None`: only breakpoints count.
+    tallies: HashMap<ModuleId, Option<Tally>>,
     /// Files that nobody has mapped yet.
     prepared: HashMap<(u64, u64), (Module, Image)>,
 }
@@ -36,7 +43,13 @@ impl Library {
                 module.path.clone_from(&mapping.path);
                 module
             }
-            None => look_into(&mapping.path, open(tracee, mapping), notes),
+            None => {
+                let file = open(tracee, mapping);
+                match &self.counting {
+                    Some(patterns) => look_for(&mapping.path, file, patterns, notes),
+                    None => look_into(&mapping.path, file, notes),
+                }
+            }
         };
         self.modules.push(module);
         self.inodes.push(inode);
@@ -83,6 +96,42 @@ impl Library {
             }
         }
         Ok(self.image(id).filter(|image| image.is_of(offset, len)))
+    }
+
+    /// Counts the calls of these functions, and watches no others.
+    pub fn count(&mut self, patterns: Vec<String>) {
+        self.counting = Some(Patterns::of(patterns));
+    }
+
+    /// What is counted, if anything is.
+    pub fn counting(&self) -> Option<&Patterns> {
+        self.counting.as_ref()
+    }
+
+    /// Makes the memory in which calls of a module's functions are counted, if there is none.
+    ///
+    /// # Errors
+    /// Why there can be none, in words.
+    pub fn make_tally(&mut self, id: ModuleId) -> Result<(), &'static str> {
+        if !clock_is_constant() {
+            return Err("the kernel's clock is not the time stamp counter");
+        }
+        if !knows_base() {
+            return Err("the processor or the kernel keeps the FS register from programs");
+        }
+        let count = self.get(id).chosen.len();
+        let tally = self.tallies.entry(id).or_insert_with(|| Tally::of(count).ok());
+        tally.as_ref().map(drop).ok_or("there is no memory")
+    }
+
+    /// That memory.
+    pub fn tally(&self, id: ModuleId) -> Option<&Tally> {
+        self.tallies.get(&id)?.as_ref()
+    }
+
+    /// All of them.
+    pub fn tallies(&self) -> impl Iterator<Item = (ModuleId, &Tally)> {
+        self.tallies.iter().filter_map(|(id, tally)| Some((*id, tally.as_ref()?)))
     }
 
     /// Makes images of files before a program that maps them begins, each at a distance of its own. What cannot have

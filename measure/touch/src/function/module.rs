@@ -1,7 +1,9 @@
 //! A file whose code a process maps.
 
+use super::chosen::{Chosen, add_missing, choose, meant};
+use super::patterns::Patterns;
 use super::seen::SeenFile;
-use super::starts::{Function, Hooks, function_starts};
+use super::starts::{Function, Hooks, function_starts, hooks};
 use model::{PAGE, StartsFrom};
 use os::mapped::Mapped;
 use os::process::Mapping;
@@ -32,6 +34,10 @@ pub struct Module {
     pub hooks: Hooks,
     /// Which functions were called.
     called: Vec<bool>,
+    /// Those whose calls are counted, by offset; of the others none is watched then.
+    pub chosen: Vec<Chosen>,
+    /// How many functions each pattern has found in it.
+    pub found: Vec<u64>,
     /// A 32-bit program.
     pub is_32: bool,
     /// Its loader maps its libraries; a static program has none.
@@ -62,6 +68,16 @@ impl Module {
     pub fn functions_in(&self, from: u64, to: u64) -> std::ops::Range<usize> {
         let index = |offset| self.functions.partition_point(|function| function.offset < offset);
         index(from)..index(to).max(index(from))
+    }
+
+    /// The number of a function among those that are counted.
+    pub fn chosen_at(&self, function: usize) -> Option<usize> {
+        self.chosen.binary_search_by_key(&function, |chosen| chosen.function).ok()
+    }
+
+    /// Whether it is a file with code as the system's loader maps it.
+    pub fn is_elf(&self) -> bool {
+        self.bytes(0, 4) == b"\x7fELF"
     }
 
     /// Whether it was called already.
@@ -117,10 +133,8 @@ impl Module {
     }
 }
 
-/// What a file holds; what of it cannot be watched goes into the notes.
-pub fn look_into(path: &Path, file: Option<File>, notes: &mut Vec<String>) -> Module {
-    let shown = model::shown(path);
-    let mut module = Module {
+fn unknown(path: &Path) -> Module {
+    Module {
         path: path.to_owned(),
         bytes: None,
         size: 0,
@@ -129,9 +143,54 @@ pub fn look_into(path: &Path, file: Option<File>, notes: &mut Vec<String>) -> Mo
         from: StartsFrom::Unwind,
         hooks: Hooks::default(),
         called: Vec::new(),
+        chosen: Vec::new(),
+        found: Vec::new(),
         is_32: false,
         has_interpreter: false,
+    }
+}
+
+/// What a file holds of the functions that are to be counted; what of it cannot be known goes into the notes. Of the
+/// others nothing is known if there is none.
+pub fn look_for(path: &Path, file: Option<File>, patterns: &Patterns, notes: &mut Vec<String>) -> Module {
+    let mut module = unknown(path);
+    module.found = vec![0; patterns.typed().len()];
+    let Some(file) = file else {
+        notes.push(format!("functions of {}: the mapped file cannot be opened", model::shown(path)));
+        return module;
     };
+    module.size = file.metadata().map_or(0, |metadata| metadata.len());
+    module.bytes = Mapped::of(&file);
+    let Some(bytes) = &module.bytes else { return module };
+    let Ok(hooks) = hooks(bytes) else { return module };
+    module.hooks = hooks;
+    module.is_32 = bytes.get(4) == Some(&1);
+    module.has_interpreter = elf::interpreter(bytes).is_some();
+    let (meant, found) = meant(bytes, patterns);
+    if meant.is_empty() {
+        return module;
+    }
+    module.found = found;
+    if let Ok(starts) = function_starts(bytes) {
+        (module.functions, module.from) = (starts.functions, starts.from);
+    }
+    add_missing(&mut module.functions, &meant);
+    for (offset, name) in &meant {
+        if bytes.get(*offset as usize) == Some(&TRAP) {
+            notes.push(format!("calls of {name} in {}: it begins with a breakpoint of its own", model::shown(path)));
+        }
+    }
+    module.functions.retain(|function| bytes.get(function.offset as usize).is_some_and(|byte| *byte != TRAP));
+    module.chosen = choose(bytes, &module.functions, &module.hooks, meant);
+    module.by_page = by_page(&module.functions, module.size);
+    module.called = vec![true; module.functions.len()];
+    module
+}
+
+/// What a file holds; what of it cannot be watched goes into the notes.
+pub fn look_into(path: &Path, file: Option<File>, notes: &mut Vec<String>) -> Module {
+    let shown = model::shown(path);
+    let mut module = unknown(path);
     let Some(file) = file else {
         notes.push(format!("functions of {shown}: the mapped file cannot be opened"));
         return module;

@@ -12,6 +12,10 @@ pub struct Seen {
     pub files: Vec<SeenFile>,
     /// First calls, in their order.
     pub calls: Vec<Call>,
+    /// Functions whose calls were counted, called or not.
+    pub counted: Vec<SeenCount>,
+    /// How many functions each pattern has found.
+    pub found: Vec<u64>,
     /// Processes, in the order of their start.
     pub processes: Vec<SeenProcess>,
     /// The first function of which a copy was run with our trap still in it.
@@ -58,6 +62,70 @@ pub struct Call {
     pub at_ns: u64,
     /// The thread.
     pub tid: i32,
+}
+
+/// A function whose calls were counted.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SeenCount {
+    /// Index into [`Seen::files`].
+    pub file: u32,
+    /// Where the function begins in the file.
+    pub offset: u64,
+    /// Its name as people type it.
+    pub name: String,
+    /// As the linker knows it.
+    pub symbol: String,
+    /// How often it was called.
+    pub calls: u64,
+    /// How many of them stopped for the tracer.
+    pub stops: u64,
+    /// Why they did, if there is a reason in the function itself.
+    pub because: Option<String>,
+    /// A jump of its own leads to its begin and counts as a call.
+    pub loops: bool,
+    /// It chooses the function that others call by its name.
+    pub chooses: bool,
+    /// Threads that called it.
+    pub threads: u64,
+    /// The first call.
+    pub first_ns: Option<u64>,
+    /// The last one.
+    pub last_ns: Option<u64>,
+    /// Who called it how often, the most frequent first.
+    pub callers: Vec<SeenCaller>,
+    /// Calls of which neither caller nor thread is known.
+    pub others: u64,
+    /// The first calls one by one.
+    pub noted: Vec<SeenCall>,
+}
+
+/// Where a call returns to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct SeenPlace {
+    /// Index into [`Seen::files`]; `None`: in no file.
+    pub file: Option<u32>,
+    /// Offset in the file, or an address.
+    pub at: u64,
+}
+
+/// A caller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SeenCaller {
+    /// Behind the call.
+    pub place: SeenPlace,
+    /// How many calls.
+    pub calls: u64,
+}
+
+/// A call that was noted by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SeenCall {
+    /// When.
+    pub at_ns: u64,
+    /// The thread.
+    pub tid: i32,
+    /// Behind the call.
+    pub place: SeenPlace,
 }
 
 /// A function that a program has copied, with our trap in it.

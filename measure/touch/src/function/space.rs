@@ -1,6 +1,7 @@
 //! One address space: which code is mapped where, and the traps in it. Threads and vfork children share one; a forked
 //! child has a copy, with the traps that are still in it.
 
+use super::counted::{Armed, Code, Process};
 use super::image::is_worthwhile;
 use super::inject::Borrowed;
 use super::library::Library;
@@ -83,6 +84,8 @@ pub struct Space {
     areas: Vec<Area>,
     /// Addresses of functions that have no trap because memory is not what the file says.
     left_out: HashSet<u64>,
+    /// Entries that count calls.
+    armed: Armed,
     /// Threads that live in it.
     pub users: usize,
     /// Its loader is still mapping: every system call is looked at.
@@ -106,6 +109,7 @@ impl Space {
             memory: Memory::of(tracee),
             areas: Vec::new(),
             left_out: HashSet::new(),
+            armed: Armed::default(),
             users: 1,
             stepping: false,
             trap_action: TrapAction::Default,
@@ -119,6 +123,7 @@ impl Space {
             memory: Memory::of(child),
             areas: self.areas.clone(),
             left_out: self.left_out.clone(),
+            armed: self.armed.clone(),
             users: 1,
             stepping: self.stepping,
             trap_action: self.trap_action,
@@ -131,9 +136,9 @@ impl Space {
     /// It has this number from now on, and says so to the stubs that run in it.
     pub fn set_number(&mut self, tracee: Tracee, number: u32) {
         self.number = number;
-        for place in &self.numbers {
+        for place in self.numbers.iter().copied().chain(self.armed.numbers()) {
             // It may have unmapped the place, or be gone: its calls are noted as its parent's then.
-            let _ = self.memory.write(tracee, *place, &number.to_le_bytes());
+            let _ = self.memory.write(tracee, place, &number.to_le_bytes());
         }
     }
 
@@ -149,6 +154,9 @@ impl Space {
         let mappings = os::process::maps(tracee.0.cast_unsigned())?;
         let mut areas = Vec::new();
         for mapping in mappings.iter().filter(|mapping| mapping.permissions.contains('x')) {
+            if library.tallies().any(|(_, tally)| tally.inode() == (mapping.dev, mapping.ino)) {
+                continue;
+            }
             let image = library.images().find(|(_, image)| image.inode() == (mapping.dev, mapping.ino));
             let (module, offset, is_image) = match image {
                 Some((module, image)) => match image.offset_in_file(mapping.offset) {
@@ -163,6 +171,10 @@ impl Space {
         areas.sort_by_key(|area| area.start);
         let before = std::mem::replace(&mut self.areas, areas);
         let is_new = |area: &Area| !area.is_image && !before.iter().any(|known| known.holds(area));
+        let is_gone = |area: &&Area| !self.areas.iter().any(|now| area.holds(now) || now.holds(area));
+        for gone in before.iter().filter(is_gone) {
+            self.armed.forget(gone.start, gone.end);
+        }
         for area in self.areas.iter().filter(|area| is_new(area)).cloned().collect::<Vec<_>>() {
             self.left_out.retain(|address| !(area.start..area.end).contains(address));
             let parts = self.map_image(tracee, &area, library, &mappings).unwrap_or_else(|| vec![area.clone()]);
@@ -175,15 +187,64 @@ impl Space {
                     }
                 }
             }
+            planted.bytes += self.arm(tracee, &area, library, &mappings, notes);
         }
         planted.ns = os::spawn::monotonic_ns() - began;
         Ok(planted)
     }
 
+    /// Arms the functions of an area whose calls are counted. Returns the bytes written.
+    fn arm(
+        &mut self,
+        tracee: Tracee,
+        area: &Area,
+        library: &mut Library,
+        maps: &[Mapping],
+        notes: &mut Vec<String>,
+    ) -> u64 {
+        if library.get(area.module).chosen.is_empty() {
+            return 0;
+        }
+        let instruction = forbids_mappings(tracee).map_or_else(
+            || self.code_of([0x0f, 0x05], library).ok_or("it has no instruction for a system call"),
+            Err,
+        );
+        let process = Process { tracee, memory: &self.memory, maps, number: self.number, instruction };
+        let code = Code { start: area.start, end: area.end, offset: area.offset, module: area.module };
+        self.armed.arm(code, &process, library, notes).unwrap_or_else(|error| {
+            let shown = model::shown(&library.get(area.module).path);
+            notes.push(format!("calls of functions of {shown}: its code cannot be changed ({error})"));
+            0
+        })
+    }
+
+    /// Where the instruction is that lies under a breakpoint which counts; `None`: nowhere else.
+    pub fn piece(&self, address: u64) -> Option<u64> {
+        self.armed.piece(address)
+    }
+
+    /// What is mapped: from where, to where, and which offset of which file is at the first.
+    pub fn code(&self) -> impl Iterator<Item = Code> {
+        self.areas.iter().map(|area| Code {
+            start: area.start,
+            end: area.end,
+            offset: area.offset,
+            module: area.module,
+        })
+    }
+
+    /// Number of it.
+    pub fn number(&self) -> u32 {
+        self.number
+    }
+
     /// Maps the image of a module in place of an area; what is left for breakpoints. `None`: all of it.
     fn map_image(&mut self, tracee: Tracee, area: &Area, library: &mut Library, maps: &[Mapping]) -> Option<Vec<Area>> {
         let len = area.end - area.start;
-        if !is_worthwhile(library.get(area.module), area.offset, len) || !allows_mappings(tracee) {
+        if library.counting().is_some()
+            || !is_worthwhile(library.get(area.module), area.offset, len)
+            || forbids_mappings(tracee).is_some()
+        {
             return None;
         }
         let instruction = self.code_of([0x0f, 0x05], library)?;
@@ -191,7 +252,7 @@ impl Space {
         let image = library.image_for(area.module, (area.offset, area.start, len), maps).ok()??;
         let wanted = image.mappings(area.start, maps)?;
         let mut borrowed = Borrowed::new(tracee, &self.memory, instruction).ok()?;
-        let mapped = borrowed.map(image, &wanted, self.number);
+        let mapped = borrowed.map(&image.path(), &wanted, self.number);
         borrowed.give_back().ok()?;
         self.numbers.push(mapped.ok()?);
         let part = |from: u64, to: u64, is_image| Area {
@@ -331,16 +392,16 @@ impl Space {
             let at = places.find(|at| {
                 let offset = area.offset + at;
                 let trapped = |offset| module.function_at(offset).is_some() || module.hook_at(offset).is_some();
-                !trapped(offset) && !trapped(offset + 1)
+                !trapped(offset) && !trapped(offset + 1) && !self.armed.covers(area.start + *at)
             })?;
             Some(area.start + at)
         })
     }
 }
 
-/// Whether a process takes system calls of ours, and what they would map: not if a filter could kill it for them, if
-/// what it may map is limited, or if its stacks are shadowed (`iretq` looks there).
-fn allows_mappings(tracee: Tracee) -> bool {
+/// Why a process may make no system calls of ours, or not what they would map: a filter could kill it for them, what it
+/// may map is limited, or its stacks are shadowed (`iretq` looks there).
+fn forbids_mappings(tracee: Tracee) -> Option<&'static str> {
     let pid = tracee.0.cast_unsigned();
     let status = |key: &str| os::process::status_value(pid, key).unwrap_or_default();
     let tunables = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
@@ -348,11 +409,12 @@ fn allows_mappings(tracee: Tracee) -> bool {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: it sets nothing, and the out-pointer is valid for writes during the call.
     let told = unsafe { libc::prlimit(tracee.0, libc::RLIMIT_AS, std::ptr::null(), &raw mut limit) };
-    status("Seccomp") == "0"
-        && !status("x86_Thread_features").contains("shstk")
-        && !asks_for_shadows
-        && told == 0
-        && limit.rlim_cur == libc::RLIM_INFINITY
+    match () {
+        () if status("Seccomp") != "0" => Some("it has a filter of system calls"),
+        () if status("x86_Thread_features").contains("shstk") || asks_for_shadows => Some("its stacks are shadowed"),
+        () if told != 0 || limit.rlim_cur != libc::RLIM_INFINITY => Some("its address space is limited"),
+        () => None,
+    }
 }
 
 /// Plants the functions of an area that begin between two offsets of the file. Pages without one are not written, so
@@ -374,7 +436,7 @@ fn plant_part(
         let to = end.min(from.saturating_add(WINDOW));
         let functions = module.functions_in(from, to);
         let hooks: Vec<u64> = module.hooked().filter(|offset| (from..to).contains(offset)).collect();
-        if functions.is_empty() && hooks.is_empty() {
+        if hooks.is_empty() && functions.clone().all(|function| module.is_called(function)) {
             from = to;
             continue;
         }

@@ -56,6 +56,37 @@ pub fn function_starts(bytes: &[u8]) -> Result<Starts, Miss> {
     }
 }
 
+/// Places that the tracer watches for its own purposes, alone.
+///
+/// # Errors
+/// It is not an ELF file, or its headers are damaged.
+pub fn hooks(bytes: &[u8]) -> Result<Hooks, Miss> {
+    match bytes.get(4) {
+        Some(1) => open::<FileHeader32<Endianness>>(bytes).map(|opened| opened.hooks()),
+        _ => open::<FileHeader64<Endianness>>(bytes).map(|opened| opened.hooks()),
+    }
+}
+
+/// A function by one of its names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Named<'a> {
+    /// Where.
+    pub function: Function,
+    /// As the linker knows it, without a version.
+    pub symbol: &'a [u8],
+    /// The loader calls it to choose the function that others call by that name.
+    pub chooses: bool,
+}
+
+/// Calls `each` with the functions of an ELF file by each of their names: those of its symbol tables, and of Go's own
+/// where these have none.
+pub fn each_named<'a>(bytes: &'a [u8], mut each: impl FnMut(Named<'a>)) {
+    let _ = match bytes.get(4) {
+        Some(1) => open::<FileHeader32<Endianness>>(bytes).map(|opened| opened.each_named(&mut each)),
+        _ => open::<FileHeader64<Endianness>>(bytes).map(|opened| opened.each_named(&mut each)),
+    };
+}
+
 /// Names of functions by offset in the file, as the linker knows them.
 #[derive(Debug, Default)]
 pub struct Names<'a> {
@@ -161,6 +192,11 @@ impl Texts {
         texts.unwrap_or_default()
     }
 
+    /// Offset in the file and bytes of each piece of code.
+    pub(super) fn pieces(&self) -> impl Iterator<Item = (u64, u64)> {
+        self.0.iter().map(|text| (text.offset, text.len))
+    }
+
     fn offset_of(&self, address: u64) -> Option<u64> {
         self.0.iter().find_map(|text| {
             let inside = address.checked_sub(text.address)?;
@@ -255,6 +291,28 @@ impl<'a, Elf: FileHeader<Endian = Endianness>> Opened<'a, Elf> {
                 each(offset, symbol, name);
             }
         });
+    }
+
+    fn each_named(&self, each: &mut impl FnMut(Named<'a>)) {
+        let mut has_symbols = false;
+        for kind in [SHT_SYMTAB, SHT_DYNSYM] {
+            self.each_function(kind, |offset, symbol, name| {
+                has_symbols |= kind == SHT_SYMTAB;
+                let function = Function { offset, len: symbol.st_size(self.endian).into() };
+                // `memcpy@@GLIBC_2.14`: the version is not part of the name.
+                let symbol_name = name.split(|byte| *byte == b'@').next().unwrap_or_default();
+                each(Named { function, symbol: symbol_name, chooses: symbol.st_type() == STT_GNU_IFUNC });
+            });
+        }
+        if has_symbols {
+            return;
+        }
+        for function in go_table::functions(self.header, self.bytes) {
+            if let Some(offset) = self.texts.offset_of(function.address) {
+                let place = Function { offset, len: function.len };
+                each(Named { function: place, symbol: function.name, chooses: false });
+            }
+        }
     }
 
     /// Calls `each` with the defined functions of a symbol table: address, symbol, name.

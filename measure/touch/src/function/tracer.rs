@@ -4,10 +4,12 @@
 //! group-stops last; exec from any thread, vfork, and threads that end in any order are followed; nobody outlives the
 //! tracer.
 
+use super::callers::{Callers, Stop};
 use super::copied;
+use super::emulated::emulated;
 use super::inject::{is_step, send_again, step};
 use super::library::Library;
-use super::module::Hook;
+use super::module::{Hook, ModuleId};
 use super::near::Near;
 use super::seen::{Call, Copied, Seen, SeenProcess};
 use super::space::{Space, Trap, TrapAction};
@@ -51,8 +53,10 @@ pub struct Tracer {
     near: Near,
     /// The process that each address space was made for, by its number.
     owners: Vec<i32>,
-    /// Threads by the number of their address space and what their FS register held when they were made.
-    bases: HashMap<(u32, u64), i32>,
+    /// Threads by the number of their address space and what their FS register held when they were made, and when that
+    /// was.
+    bases: HashMap<(u32, u64), Vec<(u64, i32)>>,
+    callers: Callers,
 }
 
 impl Tracer {
@@ -75,6 +79,7 @@ impl Tracer {
             near: Near::default(),
             owners: Vec::new(),
             bases: HashMap::new(),
+            callers: Callers::default(),
         };
         tracer.add_space(main, Space::new(main));
         tracer.begin_process(pid, 0);
@@ -108,6 +113,12 @@ impl Tracer {
         self.recording = false;
         let mut seen = std::mem::take(&mut self.seen);
         self.read_images(&mut seen);
+        if let Some(patterns) = self.library.counting() {
+            seen.counted = self.callers.seen(&self.library, |space, base, at| self.thread_of(space, base, at));
+            seen.found = (0..patterns.typed().len())
+                .map(|number| self.library.all().filter_map(|(_, module)| module.found.get(number)).sum())
+                .collect();
+        }
         seen.files = self.library.seen();
         seen.processes.extend(std::mem::take(&mut self.processes).into_values());
         seen.processes.sort_by_key(|process| process.start_ns);
@@ -123,14 +134,12 @@ impl Tracer {
             let (noted, lost) = image.noted();
             seen.calls.extend(noted.into_iter().map(|noted| {
                 let function = module.functions[noted.function];
-                let thread = self.bases.get(&(noted.space, noted.base));
-                let owner = thread.or_else(|| self.owners.get(noted.space as usize));
                 Call {
                     file: id.0,
                     offset: function.offset,
                     len: function.len,
                     at_ns: noted.at_ns,
-                    tid: owner.copied().unwrap_or_default(),
+                    tid: self.thread_of(noted.space, noted.base, noted.at_ns),
                 }
             }));
             if lost > 0 {
@@ -143,6 +152,13 @@ impl Tracer {
         seen.calls.retain(|call| known.insert((call.file, call.offset)));
     }
 
+    /// Whose an FS register was in an address space at a time; if nobody was seen to begin with it, its first thread's.
+    fn thread_of(&self, space: u32, base: u64, at_ns: u64) -> i32 {
+        let threads = self.bases.get(&(space, base)).map(Vec::as_slice).unwrap_or_default();
+        let thread = threads.iter().rev().find(|(since, _)| *since <= at_ns).or(threads.first()).map(|(_, tid)| *tid);
+        thread.or_else(|| self.owners.get(space as usize).copied()).unwrap_or_default()
+    }
+
     /// A new thread is told by its FS register from the others of its address space.
     fn note_base(&mut self, tracee: Tracee) {
         let Some(space) = self.space_of(tracee).filter(|space| !space.is_32) else { return };
@@ -152,7 +168,15 @@ impl Tracer {
         if process_of(tracee.0) == owner
             && let Ok(registers) = tracee.registers()
         {
-            self.bases.entry((number, registers.fs_base)).or_insert(tracee.0);
+            let threads = self.bases.entry((number, registers.fs_base)).or_default();
+            match threads.last() {
+                Some((_, last)) if *last == tracee.0 => return,
+                Some((_, before)) => {
+                    self.library.tallies().for_each(|(_, tally)| tally.retire(number, registers.fs_base, *before));
+                }
+                None => {}
+            }
+            threads.push((monotonic_ns(), tracee.0));
         }
     }
 
@@ -258,6 +282,7 @@ impl Tracer {
                 }
                 Some(space) => {
                     let copy = space.forked(child);
+                    self.callers.fork(space.number(), self.owners.len() as u32);
                     self.add_space(child, copy);
                 }
                 None => {}
@@ -357,7 +382,11 @@ impl Tracer {
         let Some(space) = self.threads.get(&tracee).and_then(|thread| self.spaces.get_mut(&thread.space)) else {
             return;
         };
+        let began = monotonic_ns();
         if let Ok(planted) = space.look(tracee, &mut self.library, &mut self.seen.notes) {
+            if self.library.counting().is_some() {
+                self.callers.look(space.number(), space.code(), began);
+            }
             self.seen.planted_bytes += planted.bytes;
             self.seen.planting_ns += planted.ns;
         }
@@ -422,6 +451,13 @@ impl Tracer {
     /// A trap of ours: the byte is put back, and the thread begins the function again.
     fn hit(&mut self, tracee: Tracee, address: u64, trap: Trap) -> io::Result<()> {
         self.near.to(tracee);
+        let counted = trap.function.and_then(|function| self.library.get(trap.module).chosen_at(function));
+        if let Some(number) = counted {
+            self.count(tracee, trap.module, number)?;
+            if trap.hook.is_none() {
+                return self.pass(tracee, address, &trap);
+            }
+        }
         let is_first = self.note(tracee, &trap);
         match trap.hook {
             Some(Hook::Loader) => return self.loader(tracee, address, &trap),
@@ -453,6 +489,58 @@ impl Tracer {
         self.resume(tracee, 0)
     }
 
+    /// Counts a call that has stopped.
+    fn count(&mut self, tracee: Tracee, id: ModuleId, number: usize) -> io::Result<()> {
+        if !self.recording {
+            return Ok(());
+        }
+        let module = self.library.get(id);
+        if module.hooks.ptrace == Some(module.functions[module.chosen[number].function].offset) {
+            self.note_ptrace(tracee);
+        }
+        let width = if self.library.get(id).is_32 { 4 } else { 8 };
+        let sp = tracee.register(Register::Sp)?;
+        let Some(space) = self.space_of(tracee) else { return Ok(()) };
+        let mut back = [0; 8];
+        space.memory().read(tracee, sp, &mut back[..width])?;
+        let stop =
+            Stop { space: space.number(), back: u64::from_le_bytes(back), tid: tracee.0, at_ns: monotonic_ns() };
+        self.callers.stopped(id, number, stop);
+        Ok(())
+    }
+
+    /// Goes on behind a breakpoint that stays: where a copy of the instruction under it is, or by doing what that does.
+    fn pass(&mut self, tracee: Tracee, address: u64, trap: &Trap) -> io::Result<()> {
+        let Some(space) = self.space_of(tracee) else { return self.resume(tracee, 0) };
+        if let Some(piece) = space.piece(address) {
+            tracee.set_register(Register::Ip, piece)?;
+            return self.resume(tracee, 0);
+        }
+        let module = self.library.get(trap.module);
+        let code = module.bytes(trap.offset, 15);
+        if let Some(done) = emulated(code, address, &tracee.registers()?, module.is_32) {
+            if let Some((at, value, width)) = done.pushed {
+                space.memory().write(tracee, at, &value.to_le_bytes()[..width])?;
+            }
+            tracee.set_registers(&done.registers)?;
+            return self.resume(tracee, 0);
+        }
+        if space.users > 1 {
+            let function = trap.function.and_then(|function| module.chosen_at(function));
+            let name = function.map(|number| module.chosen[number].name.clone()).unwrap_or_default();
+            let comm = os::process::comm(tracee.0.cast_unsigned()).unwrap_or_default();
+            self.seen.notes.push(format!(
+                "calls of {name} in {comm} by a thread while another one begins it: the breakpoint is away for a moment"
+            ));
+        }
+        self.set_byte(tracee, address, trap.original)?;
+        tracee.set_register(Register::Ip, address)?;
+        if let Some(thread) = self.threads.get_mut(&tracee) {
+            thread.over = Some(address);
+        }
+        self.resume(tracee, 0)
+    }
+
     fn set_byte(&self, tracee: Tracee, address: u64, byte: u8) -> io::Result<()> {
         self.space_of(tracee).map_or(Ok(()), |space| space.set_byte(tracee, address, byte, &self.library))
     }
@@ -474,11 +562,7 @@ impl Tracer {
         }
         let function = module.functions[index];
         if module.hooks.ptrace == Some(function.offset) {
-            let comm = os::process::comm(tracee.0.cast_unsigned()).unwrap_or_default();
-            self.seen.notes.push(format!(
-                "what {comm} would see with ptrace: it called it, and a program that is watched cannot be traced by \
-                    another"
-            ));
+            self.note_ptrace(tracee);
         }
         self.seen.calls.push(Call {
             file: trap.module.0,
@@ -488,6 +572,14 @@ impl Tracer {
             tid: tracee.0,
         });
         true
+    }
+
+    fn note_ptrace(&mut self, tracee: Tracee) {
+        let comm = os::process::comm(tracee.0.cast_unsigned()).unwrap_or_default();
+        self.seen.notes.push(format!(
+            "what {comm} would see with ptrace: it called it, and a program that is watched cannot be traced by \
+                another"
+        ));
     }
 
     /// A trap at a place where we planted none: the program's own, or it has copied its code with ours in it. The first
