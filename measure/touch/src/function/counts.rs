@@ -12,7 +12,7 @@ use symbols::plain_name;
 /// What was counted in one run. Times are since just before exec.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Counts {
-    /// How many files with code were mapped, in which functions were looked for.
+    /// How many programs and libraries were mapped, in which functions were looked for.
     pub files: u64,
     /// What was asked for.
     pub patterns: Vec<PatternCount>,
@@ -149,7 +149,7 @@ pub fn counts(seen: &Seen, patterns: &[String], t0_ns: u64) -> Counts {
     });
     let patterns = patterns.iter().zip(seen.found.iter().copied().chain(std::iter::repeat(0)));
     Counts {
-        files: seen.files.len() as u64,
+        files: seen.looked,
         patterns: patterns
             .map(|(pattern, functions)| PatternCount { pattern: pattern.clone(), functions })
             .collect(),

@@ -14,6 +14,8 @@ pub struct Seen {
     pub calls: Vec<Call>,
     /// Functions whose calls were counted, called or not.
     pub counted: Vec<SeenCount>,
+    /// Programs and libraries in which these were looked for.
+    pub looked: u64,
     /// How many functions each pattern has found.
     pub found: Vec<u64>,
     /// Processes, in the order of their start.

@@ -115,6 +115,7 @@ impl Tracer {
         self.read_images(&mut seen);
         if let Some(patterns) = self.library.counting() {
             seen.counted = self.callers.seen(&self.library, |space, base, at| self.thread_of(space, base, at));
+            seen.looked = self.library.all().filter(|(_, module)| module.is_elf()).count() as u64;
             seen.found = (0..patterns.typed().len())
                 .map(|number| self.library.all().filter_map(|(_, module)| module.found.get(number)).sum())
                 .collect();
