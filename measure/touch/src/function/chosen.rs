@@ -50,9 +50,9 @@ impl std::fmt::Display for Meant {
 pub fn meant(bytes: &[u8], patterns: &Patterns) -> (BTreeMap<u64, Meant>, Vec<u64>) {
     let mut meant: BTreeMap<u64, (Meant, Vec<usize>)> = BTreeMap::new();
     each_named(bytes, |named| {
-        let symbol = String::from_utf8_lossy(named.symbol);
-        let Some((name, numbers)) = patterns.matching(&symbol) else { return };
-        let known = Meant { len: named.function.len, name, symbol: symbol.into_owned(), chooses: named.chooses };
+        let Some((name, numbers)) = patterns.matching(named.symbol) else { return };
+        let symbol = String::from_utf8_lossy(named.symbol).into_owned();
+        let known = Meant { len: named.function.len, name, symbol, chooses: named.chooses };
         let (first, found) = meant.entry(named.function.offset).or_insert_with(|| (known.clone(), Vec::new()));
         // Of several names the shortest, then the first by alphabet.
         if (known.symbol.len(), &known.symbol) < (first.symbol.len(), &first.symbol) {

@@ -15,6 +15,7 @@ use os::process::Mapping;
 use os::tracee::{TRAP, Tracee};
 use std::collections::HashMap;
 use std::io;
+use std::ops::Range;
 
 /// Code of a file that a stopped process has mapped.
 #[derive(Clone, Copy, Debug)]
@@ -48,6 +49,7 @@ pub struct Process<'a> {
 struct Stubs {
     code: Code,
     view: u64,
+    len: u64,
     /// The code is not mapped any more.
     is_free: bool,
 }
@@ -179,8 +181,10 @@ impl Armed {
                 (stubs.code, stubs.is_free) = (code, false);
                 return Ok(stubs.view);
             }
-            let view = map(code, process, tally)?;
-            self.stubs.push(Stubs { code, view, is_free: false });
+            // The mappings were read before the first of these was made.
+            let taken: Vec<_> = self.stubs.iter().map(|stubs| stubs.view..stubs.view + stubs.len).collect();
+            let view = map(code, process, tally, &taken)?;
+            self.stubs.push(Stubs { code, view, len: tally.len().0, is_free: false });
             Ok(view)
         });
         view.map_err(|why| {
@@ -201,10 +205,10 @@ fn reaches(view: u64, code: Code, tally: &Tally) -> bool {
     code.end.max(end) - code.start.min(view) < FAR
 }
 
-fn map(code: Code, process: &Process<'_>, tally: &Tally) -> Result<u64, &'static str> {
+fn map(code: Code, process: &Process<'_>, tally: &Tally, taken: &[Range<u64>]) -> Result<u64, &'static str> {
     const REFUSED: &str = "the kernel does not let it map the memory of thaw";
     let instruction = process.instruction?;
-    let view = tally.place((code.start, code.end), process.maps).ok_or("there is no room near its code")?;
+    let view = tally.place((code.start, code.end), process.maps, taken).ok_or("there is no room near its code")?;
     let (len, of_code) = tally.len();
     let wanted = [
         Wanted { address: view, len, what: What::View, offset: 0 },

@@ -26,7 +26,7 @@ pub struct Library {
     /// Of modules that have such functions; `None`: only breakpoints count.
     tallies: HashMap<ModuleId, Option<Tally>>,
     /// Files that nobody has mapped yet.
-    prepared: HashMap<(u64, u64), (Module, Image)>,
+    prepared: HashMap<(u64, u64), (Module, Option<Image>)>,
 }
 
 impl Library {
@@ -39,7 +39,9 @@ impl Library {
         let id = ModuleId(self.modules.len() as u32);
         let module = match self.prepared.remove(&inode) {
             Some((mut module, image)) => {
-                self.images.insert(id, Some(image));
+                if image.is_some() {
+                    self.images.insert(id, image);
+                }
                 module.path.clone_from(&mapping.path);
                 module
             }
@@ -146,12 +148,19 @@ impl Library {
                 continue;
             }
             let mut notes = Vec::new();
+            if let Some(patterns) = &self.counting {
+                let module = look_for(path, Some(file), patterns, &mut notes);
+                if notes.is_empty() {
+                    self.prepared.insert(inode, (module, None));
+                }
+                continue;
+            }
             let module = look_into(path, Some(file), &mut notes);
             // What there is to say of a file is said when a process maps it.
             let code = code(module.bytes(0, usize::MAX)).filter(|_| notes.is_empty());
             let Some(Ok(Some(image))) = code.map(|code| Image::of(&module, code, Place::Below(way))) else { continue };
             way = image.below();
-            self.prepared.insert(inode, (module, image));
+            self.prepared.insert(inode, (module, Some(image)));
         }
     }
 

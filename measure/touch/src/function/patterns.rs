@@ -1,50 +1,121 @@
 //! Which functions a user means: `*` stands for anything, `?` for one character, all else for itself.
 
+use memchr::memmem::Finder;
 use symbols::plain_name;
 
 /// Patterns of names.
 #[derive(Clone, Debug, Default)]
-pub struct Patterns(Vec<String>);
+pub struct Patterns {
+    typed: Vec<String>,
+    /// Of each: what a symbol holds that it matches, by itself or by its plain name.
+    within: Vec<Option<Finder<'static>>>,
+}
+
+/// Words of plain names that do not stand in their symbols.
+const MADE: [&str; 40] = [
+    "allocator",
+    "basic_string",
+    "char_traits",
+    "basic_istream",
+    "basic_ostream",
+    "basic_iostream",
+    "iostream",
+    "operator",
+    "unsigned",
+    "signed",
+    "short",
+    "double",
+    "float",
+    "__float128",
+    "__int128",
+    "bool",
+    "wchar_t",
+    "char8_t",
+    "char16_t",
+    "char32_t",
+    "decimal128",
+    "decltype",
+    "nullptr_t",
+    "const",
+    "volatile",
+    "restrict",
+    "void",
+    "auto",
+    "false",
+    "true",
+    "sizeof",
+    "typeinfo",
+    "anonymous",
+    "namespace",
+    "unnamed",
+    "lambda",
+    "closure",
+    "delete",
+    "typename",
+    "static_cast",
+];
 
 impl Patterns {
     /// These.
-    pub fn of(patterns: Vec<String>) -> Self {
-        Self(patterns)
+    pub fn of(typed: Vec<String>) -> Self {
+        let within = typed.iter().map(|pattern| literal(pattern).map(|it| Finder::new(it).into_owned())).collect();
+        Self { typed, within }
     }
 
     /// As they were typed.
     pub fn typed(&self) -> &[String] {
-        &self.0
+        &self.typed
     }
 
     /// The name of a symbol as people type it, and the numbers of the patterns that it or the symbol itself matches;
     /// `None`: no pattern. What a compiler has split off and put elsewhere (`.cold`) is jumped into, not called.
-    pub fn matching(&self, symbol: &str) -> Option<(String, Vec<usize>)> {
-        if symbol.is_empty() || symbol.ends_with(".cold") || symbol.contains(".cold.") {
+    pub fn matching(&self, symbol: &[u8]) -> Option<(String, Vec<usize>)> {
+        let may_match = |within: &Option<Finder<'_>>| within.as_ref().is_none_or(|it| it.find(symbol).is_some());
+        if symbol.is_empty() || !self.within.iter().any(may_match) {
             return None;
         }
-        let plain = plain_name(symbol);
-        let name = plain.as_deref().unwrap_or(symbol);
-        let numbered = self.0.iter().enumerate();
-        let meant = |pattern: &str| matches(pattern, symbol) || matches(pattern, name);
+        let symbol = String::from_utf8_lossy(symbol);
+        if symbol.ends_with(".cold") || symbol.contains(".cold.") {
+            return None;
+        }
+        let plain = plain_name(&symbol);
+        let name = plain.as_deref().unwrap_or(&symbol);
+        let numbered = self.typed.iter().enumerate();
+        let meant = |pattern: &str| matches(pattern, &symbol) || matches(pattern, name);
         let numbers: Vec<usize> = numbered.filter(|(_, pattern)| meant(pattern)).map(|(number, _)| number).collect();
         (!numbers.is_empty()).then(|| (name.to_owned(), numbers))
     }
 }
 
+/// The longest piece of a pattern that stands in each symbol that it matches: a part of an identifier, which mangled
+/// names have as they are, but for those that mangling has short words for. `None`: there is none.
+fn literal(pattern: &str) -> Option<&str> {
+    /// Shorter ones may be numbers, or names of types.
+    const SHORTEST: usize = 5;
+    let is_of_identifier = |byte: char| byte.is_ascii_alphanumeric() || byte == '_';
+    let pieces = pattern.split(|byte| !is_of_identifier(byte));
+    let is_made = |piece: &str| MADE.iter().any(|made| made.contains(piece));
+    pieces.filter(|piece| piece.len() >= SHORTEST && !is_made(piece)).max_by_key(|piece| piece.len())
+}
+
 /// Whether all of a text is what a pattern says.
 fn matches(pattern: &str, text: &str) -> bool {
-    let (pattern, text): (Vec<char>, Vec<char>) = (pattern.chars().collect(), text.chars().collect());
+    let (pattern, text) = (pattern.as_bytes(), text.as_bytes());
     let (mut at, mut from) = (0, 0);
     // The last star, and where what it stands for ends.
     let mut star: Option<(usize, usize)> = None;
     while from < text.len() {
         match pattern.get(at) {
-            Some('*') => {
+            Some(b'*') => {
                 star = Some((at, from));
                 at += 1;
             }
-            Some(one) if *one == '?' || *one == text[from] => (at, from) = (at + 1, from + 1),
+            // A letter of several bytes is one.
+            Some(b'?') => {
+                (at, from) = (at + 1, from + 1);
+                from += text[from..].iter().take_while(|byte| *byte & 0xc0 == 0x80).count();
+            }
+            Some(one) if *one == text[from] => (at, from) = (at + 1, from + 1),
             _ => match star {
                 Some((place, end)) => {
                     star = Some((place, end + 1));
@@ -54,7 +125,7 @@ fn matches(pattern: &str, text: &str) -> bool {
             },
         }
     }
-    pattern[at..].iter().all(|rest| *rest == '*')
+    pattern[at..].iter().all(|rest| *rest == b'*')
 }
 
 #[cfg(test)]
@@ -76,17 +147,39 @@ mod tests {
             ("a*b*c", "aXbXbXc", true),
             ("a*b*c", "aXbXbX", false),
             ("operator[]", "operator[]", true),
+            ("a?c", "a\u{e9}c", true),
         ] {
             assert_eq!(matches(pattern, text), is, "{pattern} {text}");
         }
     }
 
     #[test]
+    fn what_is_looked_for_first_stands_in_each_symbol_that_matches() {
+        for (pattern, piece) in [
+            ("nsJAR::GetEntry", Some("GetEntry")),
+            ("PyObject_*", Some("PyObject_")),
+            ("std::basic_string*::append", Some("append")),
+            ("*alloc*", None),
+            ("std::*", None),
+            ("operator new", None),
+            ("*12345*", Some("12345")),
+            ("*", None),
+        ] {
+            assert_eq!(literal(pattern), piece, "{pattern}");
+        }
+        let patterns = Patterns::of(vec!["std::basic_string*::append".into(), "std::string::clear".into()]);
+        for symbol in ["_ZNSs6appendEPKc", "_ZNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEE6appendEPKc"] {
+            let plain = plain_name(symbol).unwrap();
+            assert_eq!(patterns.matching(symbol.as_bytes()).is_some(), matches("std::basic_string*::append", &plain));
+        }
+    }
+
+    #[test]
     fn symbols_and_names_match_and_cold_parts_do_not() {
         let patterns = Patterns::of(vec!["nsJAR::*".into(), "_ZN5nsJAR8GetEntryEi".into(), "other".into()]);
-        assert_eq!(patterns.matching("_ZN5nsJAR8GetEntryEi"), Some(("nsJAR::GetEntry".into(), vec![0, 1])));
-        assert_eq!(patterns.matching("_ZN5nsJAR8GetEntryEi.cold"), None);
-        assert_eq!(patterns.matching("other"), Some(("other".into(), vec![2])));
-        assert_eq!(patterns.matching("others"), None);
+        assert_eq!(patterns.matching(b"_ZN5nsJAR8GetEntryEi"), Some(("nsJAR::GetEntry".into(), vec![0, 1])));
+        assert_eq!(patterns.matching(b"_ZN5nsJAR8GetEntryEi.cold"), None);
+        assert_eq!(patterns.matching(b"other"), Some(("other".into(), vec![2])));
+        assert_eq!(patterns.matching(b"others"), None);
     }
 }

@@ -10,6 +10,7 @@ use super::displaced;
 use super::shared::{Clock, Shared, is_free, memory_file};
 use os::process::Mapping;
 use std::io;
+use std::ops::Range;
 use std::os::fd::{AsRawFd, OwnedFd};
 
 const PAGE: u64 = model::PAGE;
@@ -144,9 +145,9 @@ impl Tally {
         1 << self.call_bits
     }
 
-    /// Where it fits in a process that has code from here to there, and these mappings: so that a jump reaches all of
+    /// Where it fits in a process that has code from here to there, these mappings and what is taken since: so that a jump reaches all of
     /// both, but not next to the code, where a program maps what comes next.
-    pub fn place(&self, (start, end): (u64, u64), maps: &[Mapping]) -> Option<u64> {
+    pub fn place(&self, (start, end): (u64, u64), maps: &[Mapping], taken: &[Range<u64>]) -> Option<u64> {
         const NEAR: u64 = 1 << 30;
         const FAR: u64 = (1 << 31) - (64 << 20);
         const STEP: u64 = 2 << 20;
@@ -156,7 +157,9 @@ impl Tally {
         let above = ways.filter_map(|way| start.checked_add(way));
         let reaches = |at: &u64| at.max(&start).abs_diff(*at.min(&start)) < FAR && end.abs_diff(*at) + len < FAR;
         // The lowest pages are nobody's.
-        below.filter(|at| *at >= 1 << 24).chain(above).filter(reaches).find(|at| is_free(*at, len, maps))
+        below.filter(|at| *at >= 1 << 24).chain(above).filter(reaches).find(|at| {
+            is_free(*at, len, maps) && taken.iter().all(|taken| taken.end <= *at || at + len <= taken.start)
+        })
     }
 
     /// Where the stub of a function begins in the memory.
@@ -333,7 +336,7 @@ mod tests {
         assert_eq!(totals.iter().map(sum).collect::<Vec<_>>(), [8, 80_028, 0]);
         assert_eq!(totals[1].noted.len(), here.tally.room());
         assert!(totals[1].noted.iter().all(|call| call.space == 7 && call.back != 0));
-        assert!(totals[0].counted.iter().all(|cell| cell.first_ns == cell.last_ns && cell.space == 7));
+        assert!(totals[0].counted.iter().all(|cell| cell.first_ns <= cell.last_ns && cell.space == 7));
     }
 
     #[test]
