@@ -85,14 +85,18 @@ pub fn moved(piece: &Piece, code: &[u8], address: u64, to: u64) -> Option<Vec<u8
     let mut decoder = decoder(code.get(piece.skipped..piece.skipped + piece.len)?, begin);
     let mut instructions = Vec::new();
     while decoder.can_decode() {
-        let instruction = decode(&mut decoder).ok()?;
+        let mut instruction = decode(&mut decoder).ok()?;
         match instruction.flow_control() {
             FlowControl::Call | FlowControl::IndirectCall => {
                 instructions.extend(called(instruction)?);
                 // It is the last one.
                 return encoded(&instructions, to);
             }
-            _ => instructions.push(instruction),
+            _ => {
+                // The encoder would take the function's own address for that of the instruction in its new place.
+                instruction.set_ip(0);
+                instructions.push(instruction);
+            }
         }
     }
     if !piece.ends {
@@ -110,6 +114,7 @@ fn called(call: Instruction) -> Option<[Instruction; 3]> {
         // What it finds by the stack pointer, or in it, lies elsewhere once something is pushed.
         Code::Call_rm64 if call.memory_base() != Register::RSP && call.op0_register() != Register::RSP => {
             let mut jump = call;
+            jump.set_ip(0);
             jump.set_code(Code::Jmp_rm64);
             jump
         }
@@ -213,6 +218,12 @@ mod tests {
         assert_eq!((piece.skipped, piece.len, moved.len()), (0, 6, 2));
         assert_eq!(moved[0].memory_displacement64(), AT + 6 + 0x100);
         assert_eq!(moved[1].near_branch_target(), AT + 6);
+        // push r15; lea rax, [rip - 9]: the function's own address
+        let (_, moved) = jumped(&padded(&[0x41, 0x57, 0x48, 0x8d, 0x05, 0xf7, 0xff, 0xff, 0xff]));
+        assert_eq!(moved[1].memory_displacement64(), AT);
+        // add rax, 1; jmp to the begin
+        let (_, moved) = jumped(&padded(&[0x48, 0x83, 0xc0, 0x01, 0xeb, 0xfa]));
+        assert_eq!(moved[1].near_branch_target(), AT);
         // test edi, edi; je +0x20; nop
         let (_, moved) = jumped(&padded(&[0x85, 0xff, 0x74, 0x20, 0x90]));
         assert_eq!(moved[1].near_branch_target(), AT + 4 + 0x20);

@@ -28,6 +28,9 @@ APART long q_leaf(void) { return 9; }
 /* What is relative to the instruction pointer. */
 long q_rip(void);
 NAKED(q_rip, "movl value(%rip), %eax\nret");
+/* Its own address. */
+void *q_self(void);
+NAKED(q_self, "pushq %r15\nleaq q_self(%rip), %rax\npopq %r15\nret");
 /* Calls that a jump replaces, with and without something before them. */
 long q_call(void);
 NAKED(q_call, "subq $8, %rsp\ncall q_leaf\naddq $8, %rsp\nret");
@@ -116,6 +119,7 @@ int main(int argc, char **argv) {
     }
     for (int i = 0; i < 10; i++) {
         CHECK(q_rip() == 41);
+        CHECK(q_self() == (void *)q_self);
         CHECK(q_call() == 9);
         CHECK(q_call_first() == 9);
         CHECK(q_call_got() == 7);
@@ -134,7 +138,7 @@ int main(int argc, char **argv) {
         CHECK(q_vector(i, 2.5) == (i + 2.5) * 2.5);
         CHECK(q_zone(i) == i);
     }
-    const char *often[] = {"q_rip", "q_call", "q_call_first", "q_call_got", "q_back", "q_short", "q_jrcxz", "q_loop", "q_into",
+    const char *often[] = {"q_rip", "q_self", "q_call", "q_call_first", "q_call_got", "q_back", "q_short", "q_jrcxz", "q_loop", "q_into",
                            "q_again", "q_guarded", "q_tiny", "q_nothing", "q_packed", "q_after", "q_carry", "q_vector", "q_zone"};
     for (unsigned i = 0; i < sizeof often / sizeof *often; i++) printf("%s 10\n", often[i]);
     SAY(q_leaf, 30);
