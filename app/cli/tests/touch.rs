@@ -204,6 +204,59 @@ fn what_cannot_be_watched_says_why() {
     scratch.nothing_left();
 }
 
+#[test]
+fn calls_are_counted_and_what_is_wrong_with_a_pattern_or_the_program_is_said() {
+    if cfg!(not(target_arch = "x86_64")) {
+        return testing::skip("the function engine is for x86-64");
+    }
+    let _machine = alone();
+    let scratch = Scratch::new();
+    let Some((program, data)) = build(&scratch, &[]) else { return };
+    let said = scratch.thaw(words(&["touch", "--calls", "used*", "--calls", "unused"], &program, &data)).exits(0);
+    said.says("3 calls of 1 of the 2 functions")
+        .says("used_once in known")
+        .says("3 by main+0x")
+        .says("Not called: unused.");
+    assert!(!scratch.path("thaw.thaw").exists(), "no recording has them");
+    let json = scratch.thaw(words(&["touch", "--json", "--calls", "used_once"], &program, &data)).exits(0).json();
+    assert_eq!(json["schema"], "thaw.calls/1");
+    let function = &json["functions"][0];
+    assert_eq!((&function["calls"], &function["threads"], &function["stops"]), (&3.into(), &1.into(), &0.into()));
+    assert_eq!((&function["callers"][0]["function"], &function["callers"][0]["calls"]), (&"main".into(), &3.into()));
+    let times: Vec<u64> =
+        function["noted"].as_array().unwrap().iter().map(|call| call["at_ns"].as_u64().unwrap()).collect();
+    assert!(times.len() == 3 && times.is_sorted());
+    assert_eq!((&function["first_ns"], &function["last_ns"]), (&times[0].into(), &times[2].into()));
+    assert!(json["ready_ns"].as_u64().unwrap() >= times[2]);
+    // One pattern that says nothing does not take the answer of the other away.
+    let said = scratch.thaw(words(&["touch", "--calls", "used_once", "--calls", "used_one"], &program, &data)).exits(2);
+    said.says("3 calls of 1").complains("matches 'used_one'").complains("no function of the");
+    let failing = ["touch", "--calls", "used_once", "--", "sh", "-c", "\"$0\" \"$1\"; exit 3"];
+    let said = scratch.thaw(failing.into_iter().chain([program.to_str().unwrap(), data.to_str().unwrap()])).exits(4);
+    said.complains("exit code 3");
+    scratch.thaw(["touch", "--calls", "x"]).exits(2).hints("--calls PATTERN -- PROGRAM");
+    scratch.thaw(["touch", "--calls", "", "--", "true"]).exits(2);
+    scratch.thaw(words(&["touch", "--calls", "x", "-o", "x.thaw"], &program, &data)).exits(2).complains("--output");
+    scratch.nothing_left();
+}
+
+#[test]
+fn ctrl_c_while_calls_are_counted_ends_the_program() {
+    if cfg!(not(target_arch = "x86_64")) {
+        return testing::skip("the function engine is for x86-64");
+    }
+    let _machine = alone();
+    let scratch = Scratch::new();
+    let body = "grep -q 'TracerPid:.*\\b0$' /proc/$$/status || { : > long; exec sleep 600; }";
+    let program = scratch.script("program", body);
+    let mut command = scratch.command();
+    command.args(["touch", "--calls", "main", "--calls", "malloc", "--quiet", "--"]).arg(program);
+    let mut thaw = until(&scratch, command, "long");
+    interrupt(&thaw.0);
+    assert_eq!(thaw.0.wait().unwrap().code(), Some(130));
+    scratch.nothing_left();
+}
+
 /// Where `dev/icegrind` puts the byte engine's tool, built where needed; `None`: this machine cannot.
 fn icegrind() -> Option<PathBuf> {
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);

@@ -4,6 +4,10 @@
 //! Each function start gets an `int3`; at its first call the tracer notes it and puts the byte back, so that from then
 //! on the function runs at full speed. Code is planted before it runs: that of a program and its loader when the
 //! program begins, that of its libraries when the loader has mapped them, before their first initialiser.
+//!
+//! Or ([`Functions::count`]) each call of chosen functions: their entries stay jumps to stubs that count (`tally`,
+//! `count_stub`) and run what the jumps replaced (`displaced`); where a jump does not fit, the tracer counts at a
+//! breakpoint that stays.
 
 mod counts;
 mod engine;
@@ -42,11 +46,11 @@ mod memory;
 mod module;
 #[cfg(target_arch = "x86_64")]
 mod near;
+#[cfg(target_arch = "x86_64")]
+mod patterns;
 mod seen;
 #[cfg(target_arch = "x86_64")]
 mod shared;
-#[cfg(target_arch = "x86_64")]
-mod patterns;
 #[cfg(target_arch = "x86_64")]
 mod space;
 #[cfg(target_arch = "x86_64")]

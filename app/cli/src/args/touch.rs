@@ -3,7 +3,7 @@
 use super::record::app_parser;
 use super::user::UserArgs;
 use super::values::{self, EnvChange};
-use clap::builder::{OsStringValueParser, TypedValueParser};
+use clap::builder::{NonEmptyStringValueParser, OsStringValueParser, TypedValueParser};
 use clap::{Args, ValueEnum, ValueHint};
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -45,6 +45,12 @@ pub struct TouchArgs {
         help_heading = "What to look at"
     )]
     pub engine: Vec<TouchEngine>,
+    /// Count each call of the functions with this name and say who calls them, in place of all that: `*` stands for
+    /// anything, C++ and Rust names have no parameters; once for each name
+    #[arg(long, value_name = "PATTERN", value_parser = NonEmptyStringValueParser::new())]
+    #[arg(help_heading = "What to look at")]
+    #[arg(conflicts_with_all = ["recording", "output", "force", "file", "engine"])]
+    pub calls: Vec<String>,
     /// The recording to add to, or to make [default: thaw.thaw]
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "What to look at")]
     pub output: Option<PathBuf>,
@@ -101,15 +107,20 @@ With a program: starts it once for each engine and adds what was seen to a recor
 says. `page` is a cold start without read-ahead, exact by page, and changes nothing in the program; `function` plants \
 a breakpoint at every function of the program and its libraries, stripped ones too, and notes each first call; `byte` \
 runs the program in Valgrind, some fifty times slower, and notes each byte; `probe` needs no rights and cannot tell \
-what was needed from what was read ahead. Each engine says what it cannot know.";
+what was needed from what was read ahead. Each engine says what it cannot know.
+
+With --calls: starts it once and says how often the functions with these names are called, when first and last, in \
+how many threads and by whom. Nothing is written into a recording.";
 
 const USAGE: &str = "\
 thaw touch [OPTIONS] [-o FILE] -- PROGRAM ARGS...
        thaw touch [OPTIONS] [-o FILE] --app NAME [-- ARGS...]
+       thaw touch [OPTIONS] --calls PATTERN -- PROGRAM ARGS...
        thaw touch [OPTIONS] RECORDING";
 
 const EXAMPLES: &str = "\
 Examples:
   thaw touch -- gimp --no-interface --batch '(gimp-quit 0)'
   thaw touch --engine function -o ff.thaw --app firefox-esr
+  thaw touch --calls 'nsJAR::*' --calls malloc --app firefox-esr
   thaw touch ff.thaw --file /usr/lib/firefox-esr/libxul.so";

@@ -6,6 +6,7 @@ pub mod ablate;
 pub mod archive;
 pub mod bisect;
 pub mod cache;
+pub mod calls;
 pub mod compare;
 pub mod doctor;
 pub mod elf;

@@ -15,6 +15,9 @@ use work::watch::{self, Watch, Wish, byte, document};
 /// # Errors
 /// A file that is no recording or says nothing about this; a program that fails; an engine that does not work here.
 pub fn run(args: TouchArgs, quiet: bool) -> Result<Exit> {
+    if !args.calls.is_empty() {
+        return calls(args, quiet);
+    }
     let (file, json, top) = (args.file.clone(), args.json, args.top);
     let (recording, exit) = match (&args.recording, args.command.is_empty() && args.app.is_none()) {
         (Some(recording), _) => (recording.clone(), Exit::Done),
@@ -35,6 +38,25 @@ pub fn run(args: TouchArgs, quiet: bool) -> Result<Exit> {
         output::page(&text::touch::page(&document, top, text::width::of_terminal()))?;
     }
     Ok(exit)
+}
+
+/// Starts the program once and counts calls. What was counted of a program that failed is printed as well.
+fn calls(args: TouchArgs, quiet: bool) -> Result<Exit> {
+    if args.command.is_empty() && args.app.is_none() {
+        return Err(Error::new(Exit::Usage, "there is no program whose calls could be counted", "")
+            .hint("thaw touch --calls PATTERN -- PROGRAM ARGS"));
+    }
+    os::interrupt::install()?;
+    os::spawn::become_subreaper()?;
+    let (patterns, json, top) = (args.calls.clone(), args.json, args.top);
+    let plan = plan::record(plan::as_record(args)?)?;
+    let (document, trouble) = watch::calls::count(&plan, &patterns, &tracing_thaw, Box::new(Progress::new(quiet)))?;
+    if json {
+        output::json(&document)?;
+    } else {
+        output::page(&text::calls::page(&document, top, text::width::of_terminal()))?;
+    }
+    trouble.map_or(Ok(Exit::Done), Err)
 }
 
 /// Starts the program once for each engine. Interrupted after one of them: what it saw is kept.

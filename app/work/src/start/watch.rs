@@ -52,9 +52,11 @@ impl Trace for FillTracer<'_> {
 }
 
 /// Lends a trace of the room `touch` to the room `bench`.
-struct Watching<'a> {
-    trace: &'a mut dyn Trace,
-    rows: Option<TraceRows>,
+pub struct Watching<'a> {
+    /// It.
+    pub trace: &'a mut dyn Trace,
+    /// What it saw; known after the start.
+    pub rows: Option<TraceRows>,
 }
 
 impl Tracer for Watching<'_> {
@@ -153,9 +155,22 @@ fn calls_ptrace(rows: &TraceRows) -> bool {
 /// # Errors
 /// The state cannot be reached; the program does not start.
 pub fn prepare(plan: &RecordPlan, lab: &mut Lab, recorder: &mut Recorder, place: Place) -> Result<Prepared> {
+    prepare_telling(plan, lab, &mut |what, time| recorder.note(what, time), place)
+}
+
+/// The same without a recording; `tell` hears what is going on, and for how long.
+///
+/// # Errors
+/// As [`prepare`].
+pub fn prepare_telling(
+    plan: &RecordPlan,
+    lab: &mut Lab,
+    tell: &mut dyn FnMut(&str, Duration),
+    place: Place,
+) -> Result<Prepared> {
     let mut attempt = 1;
     loop {
-        let mut tick = |time| recorder.note(&format!("preparing a {} start", place.state), time);
+        let mut tick = |time| tell(&format!("preparing a {} start", place.state), time);
         let prepared = lab.prepare(place.program, place.state, &mut tick)?;
         match prepared.verdict {
             Verdict::InState | Verdict::Unproven => return Ok(prepared),
@@ -163,7 +178,7 @@ pub fn prepare(plan: &RecordPlan, lab: &mut Lab, recorder: &mut Recorder, place:
                 return Err(Error::new(Exit::Machine, "the cache state cannot be reached:", place.state).because(why));
             }
             Verdict::NeedsWarmUp(_) => {
-                let mut tick = |time| recorder.note("unmeasured start", time);
+                let mut tick = |time| tell("unmeasured start", time);
                 let outcome = lab.start(place.program, place.state, RunKind::Warmup, None, &mut tick)?;
                 if !outcome.row.accepted {
                     let because = outcome.row.rejected_because.unwrap_or_else(|| "it failed".into());

@@ -1,6 +1,7 @@
 //! Starts of which an engine of the room `touch` tells what they touch, one for each engine, into a recording.
 
 pub mod byte;
+pub mod calls;
 pub mod document;
 
 use crate::plan::RecordPlan;

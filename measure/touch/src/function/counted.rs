@@ -121,7 +121,8 @@ impl Armed {
             }
             let head = module.bytes(at, HEAD);
             let place = view.map(|(view, tally)| (view + tally.stub_at(number) as u64, tally));
-            let counted = place.and_then(|(place, tally)| Some((place, jump_to(chosen, number, head, address, place, tally)?)));
+            let counted =
+                place.and_then(|(place, tally)| Some((place, jump_to(chosen, number, head, address, place, tally)?)));
             let entry = match counted {
                 Some((place, Jump { stub, jump, len })) if is_as_in_file(process, address, &head[..len]) => {
                     stubs.push((place, stub));
@@ -139,9 +140,9 @@ impl Armed {
                 _ => {
                     patches.push((address, vec![TRAP]));
                     let piece = displaced::for_trap(head).ok();
-                    let piece = place.zip(piece).and_then(|((place, _), piece)| {
-                        Some((place, displaced::moved(&piece, head, address, place)?))
-                    });
+                    let piece = place
+                        .zip(piece)
+                        .and_then(|((place, _), piece)| Some((place, displaced::moved(&piece, head, address, place)?)));
                     piece.map(|(place, bytes)| {
                         stubs.push((place, bytes));
                         place
@@ -230,14 +231,7 @@ struct Jump {
     len: usize,
 }
 
-fn jump_to(
-    chosen: &Chosen,
-    number: usize,
-    head: &[u8],
-    address: u64,
-    place: u64,
-    tally: &Tally,
-) -> Option<Jump> {
+fn jump_to(chosen: &Chosen, number: usize, head: &[u8], address: u64, place: u64, tally: &Tally) -> Option<Jump> {
     let piece = chosen.jump.as_ref().ok()?;
     let mut stub = count_stub::stub(number, tally.stub_at(number), count_stub::code().1)?.to_vec();
     stub.extend(displaced::moved(piece, head, address, place + STUB_HEAD as u64)?);

@@ -121,10 +121,8 @@ pub fn counts(seen: &Seen, patterns: &[String], t0_ns: u64) -> Counts {
             Looked { path: model::shown(path), bytes, functions }
         });
     }
-    let names: HashMap<u32, Names<'_>> = files
-        .iter()
-        .filter_map(|(number, looked)| Some((*number, Names::of(looked.bytes.as_deref()?))))
-        .collect();
+    let names: HashMap<u32, Names<'_>> =
+        files.iter().filter_map(|(number, looked)| Some((*number, Names::of(looked.bytes.as_deref()?)))).collect();
     let caller = |place: SeenPlace| {
         let Some(looked) = place.file.and_then(|file| files.get(&file)) else {
             return Caller { at: place.at, ..Caller::default() };
@@ -150,20 +148,13 @@ pub fn counts(seen: &Seen, patterns: &[String], t0_ns: u64) -> Counts {
     let patterns = patterns.iter().zip(seen.found.iter().copied().chain(std::iter::repeat(0)));
     Counts {
         files: seen.looked,
-        patterns: patterns
-            .map(|(pattern, functions)| PatternCount { pattern: pattern.clone(), functions })
-            .collect(),
+        patterns: patterns.map(|(pattern, functions)| PatternCount { pattern: pattern.clone(), functions }).collect(),
         functions,
         cannot: seen.notes.clone(),
     }
 }
 
-fn function(
-    count: &SeenCount,
-    seen: &Seen,
-    t0_ns: u64,
-    caller: &dyn Fn(SeenPlace) -> Caller,
-) -> FunctionCount {
+fn function(count: &SeenCount, seen: &Seen, t0_ns: u64, caller: &dyn Fn(SeenPlace) -> Caller) -> FunctionCount {
     let since = |at: u64| Nanos(at.saturating_sub(t0_ns));
     let file = seen.files.get(count.file as usize).map(|file| model::shown(Path::new(&file.path))).unwrap_or_default();
     let places: HashMap<SeenPlace, usize> =

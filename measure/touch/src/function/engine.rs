@@ -54,7 +54,13 @@ impl Functions {
     /// Machine: another processor than x86-64; the process cannot be started.
     #[cfg(target_arch = "x86_64")]
     pub fn new(helper: &Helper) -> Result<Self> {
-        Ok(Self { talk: talk::Talk::start(helper)?, planting: Nanos(0), copied: None, patterns: Vec::new(), counts: None })
+        Ok(Self {
+            talk: talk::Talk::start(helper)?,
+            planting: Nanos(0),
+            copied: None,
+            patterns: Vec::new(),
+            counts: None,
+        })
     }
 
     /// The process that traces.

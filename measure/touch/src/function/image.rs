@@ -123,8 +123,7 @@ impl Image {
         let (fd, inode) = memory_file("thaw-text", parts.end)?;
         let memory = Shared::of(&fd, parts.end as usize)?;
         let clock = Clock::now();
-        let mut image =
-            Self { fd, inode, memory, from, parts, away, functions, runs, clock };
+        let mut image = Self { fd, inode, memory, from, parts, away, functions, runs, clock };
         image.fill(module, text).ok_or_else(|| io::Error::other("a text does not fit"))?;
         Ok(Some(image))
     }

@@ -40,8 +40,8 @@ impl<'a> Borrowed<'a> {
         }
     }
 
-    /// Maps the file at a path as it is wanted, and writes the number of the address space where it belongs. Returns where that
-    /// is.
+    /// Maps the file at a path as it is wanted, and writes the number of the address space where it belongs. Returns
+    /// where that is; 0: nowhere.
     ///
     /// # Errors
     /// The kernel refuses the process one of the mappings: then no text is replaced, and nothing is left.

@@ -54,8 +54,7 @@ pub fn branches_into(text: &[u8], from: u64, places: &[Range<u64>]) -> Vec<(usiz
         let at = (target - from) as usize;
         inner[at / 64] |= 1 << (at % 64);
     }
-    let is_inner =
-        |at: usize| inner.get(at / 64).is_some_and(|word| word & (1 << (at % 64)) != 0);
+    let is_inner = |at: usize| inner.get(at / 64).is_some_and(|word| word & (1 << (at % 64)) != 0);
     let place_of = |target: u64| places.partition_point(|place| place.end <= target);
     let long = |part: Range<usize>| -> Vec<(usize, u64)> {
         let candidates = memchr::memchr3_iter(0xe8, 0xe9, 0x0f, &text[part.clone()]).map(|at| part.start + at);
@@ -67,9 +66,7 @@ pub fn branches_into(text: &[u8], from: u64, places: &[Range<u64>]) -> Vec<(usiz
     };
     let workers = std::thread::available_parallelism().map_or(1, usize::from).min(4);
     let share = text.len().div_ceil(workers);
-    let parts = (0..workers).map(|worker| {
-        (worker * share).min(text.len())..((worker + 1) * share).min(text.len())
-    });
+    let parts = (0..workers).map(|worker| (worker * share).min(text.len())..((worker + 1) * share).min(text.len()));
     let mut found: Vec<(usize, u64)> = std::thread::scope(|scope| {
         let long = &long;
         let others: Vec<_> = parts.map(|part| scope.spawn(move || long(part))).collect();
@@ -141,8 +138,7 @@ fn is_short_target(text: &[u8], function: Function, from: u64) -> bool {
         let first = entry.wrapping_sub(start + 1) as u8;
         let mut places = ways.iter().zip(0_u8..).enumerate();
         places.any(|(at, (way, more))| {
-            way.wrapping_sub(first.wrapping_sub(more)) < JUMP as u8 - 1
-                && is_short(text[start + at])
+            way.wrapping_sub(first.wrapping_sub(more)) < JUMP as u8 - 1 && is_short(text[start + at])
         })
     };
     let before = function.offset.saturating_sub(SHORT)..function.offset;

@@ -205,10 +205,8 @@ impl Space {
         if library.get(area.module).chosen.is_empty() {
             return 0;
         }
-        let instruction = forbids_mappings(tracee).map_or_else(
-            || self.code_of([0x0f, 0x05], library).ok_or("it has no instruction for a system call"),
-            Err,
-        );
+        let instruction = forbids_mappings(tracee)
+            .map_or_else(|| self.code_of([0x0f, 0x05], library).ok_or("it has no instruction for a system call"), Err);
         let process = Process { tracee, memory: &self.memory, maps, number: self.number, instruction };
         let code = Code { start: area.start, end: area.end, offset: area.offset, module: area.module };
         self.armed.arm(code, &process, library, notes).unwrap_or_else(|error| {

@@ -145,8 +145,8 @@ impl Tally {
         1 << self.call_bits
     }
 
-    /// Where it fits in a process that has code from here to there, these mappings and what is taken since: so that a jump reaches all of
-    /// both, but not next to the code, where a program maps what comes next.
+    /// Where it fits in a process that has code from here to there, these mappings and what is taken since: so that a
+    /// jump reaches all of both, but not next to the code, where a program maps what comes next.
     pub fn place(&self, (start, end): (u64, u64), maps: &[Mapping], taken: &[Range<u64>]) -> Option<u64> {
         const NEAR: u64 = 1 << 30;
         const FAR: u64 = (1 << 31) - (64 << 20);
@@ -157,9 +157,11 @@ impl Tally {
         let above = ways.filter_map(|way| start.checked_add(way));
         let reaches = |at: &u64| at.max(&start).abs_diff(*at.min(&start)) < FAR && end.abs_diff(*at) + len < FAR;
         // The lowest pages are nobody's.
-        below.filter(|at| *at >= 1 << 24).chain(above).filter(reaches).find(|at| {
-            is_free(*at, len, maps) && taken.iter().all(|taken| taken.end <= *at || at + len <= taken.start)
-        })
+        below
+            .filter(|at| *at >= 1 << 24)
+            .chain(above)
+            .filter(reaches)
+            .find(|at| is_free(*at, len, maps) && taken.iter().all(|taken| taken.end <= *at || at + len <= taken.start))
     }
 
     /// Where the stub of a function begins in the memory.
@@ -278,7 +280,7 @@ mod tests {
     impl Here {
         /// With stubs that only return, as functions.
         fn of(functions: usize) -> Self {
-            use rustix::mm::{MapFlags, ProtFlags, mmap, mprotect, MprotectFlags};
+            use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap, mprotect};
             let tally = Tally::of(functions).unwrap();
             let len = tally.len().0 as usize;
             // SAFETY: a new mapping, of which nobody else knows; then code is written where room is for it.

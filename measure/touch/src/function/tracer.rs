@@ -504,8 +504,7 @@ impl Tracer {
         let Some(space) = self.space_of(tracee) else { return Ok(()) };
         let mut back = [0; 8];
         space.memory().read(tracee, sp, &mut back[..width])?;
-        let stop =
-            Stop { space: space.number(), back: u64::from_le_bytes(back), tid: tracee.0, at_ns: monotonic_ns() };
+        let stop = Stop { space: space.number(), back: u64::from_le_bytes(back), tid: tracee.0, at_ns: monotonic_ns() };
         self.callers.stopped(id, number, stop);
         Ok(())
     }
