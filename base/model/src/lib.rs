@@ -26,9 +26,9 @@ pub use run::{Milestone, ResidencyRow, RunId, RunKind, RunRow};
 pub use state::CacheState;
 pub use touch::{StartsFrom, TouchEngine, TouchRow, WatchedRow};
 pub use trace::{
-    BlockRow, Cause, DirectRow, ExtentRow, FaultRow, FileKind, FileRow, FileSystemRow, FillRow, HeldRow, MmapRow, Need,
-    OpenRow, Owner, OwnerRow, OwnerRule, ProcessRow, ReadRow, RelocationRow, SectionRow, Served, SyncRow, TraceInfo,
-    TraceRows, WakeRow,
+    BlockRow, Cause, DirectRow, ExtentRow, FaultRow, FileKind, FileRow, FileSystemRow, FillRow, Flow, HeldRow, MmapRow,
+    Need, OpenRow, Owner, OwnerRow, OwnerRule, ProcessRow, ReadRow, RelocationRow, SectionRow, Served, SyncRow,
+    TraceInfo, TraceRows, WakeRow,
 };
 pub use units::{Bytes, DiskOffset, FileOffset, Nanos, PAGE};
 pub use warning::{Warning, WarningKind};

@@ -431,6 +431,37 @@ pub struct TraceRows {
     pub relocations: Vec<RelocationRow>,
 }
 
+/// Takes in those rows of a trace of which there are most, one by one. Files that they point to are known before.
+///
+/// All reads come first, then all faults, each in the order of the trace; then requests, in theirs, with the fills
+/// between them: before a request come the fills until the first that is later than its issue.
+pub trait Flow {
+    /// A page-cache fill.
+    fn fill(&mut self, fill: &FillRow);
+    /// A `read`-path range.
+    fn read(&mut self, read: &ReadRow);
+    /// A fault.
+    fn fault(&mut self, fault: &FaultRow);
+    /// A block request.
+    fn block(&mut self, block: &BlockRow);
+}
+
+impl TraceRows {
+    /// Hands over fills, reads, faults and requests.
+    pub fn flow(&self, into: &mut dyn Flow) {
+        self.reads.iter().for_each(|read| into.read(read));
+        self.faults.iter().for_each(|fault| into.fault(fault));
+        let mut fills = self.fills.iter().peekable();
+        for block in &self.blocks {
+            while let Some(fill) = fills.next_if(|fill| fill.at_ns <= block.start_ns) {
+                into.fill(fill);
+            }
+            into.block(block);
+        }
+        fills.for_each(|fill| into.fill(fill));
+    }
+}
+
 /// What a start needs of one file: the ranges that the traced cold start brought into the cache.
 /// The cache states are prepared and proven with these.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -2,6 +2,7 @@
 
 use crate::failure::Failure;
 use crate::rows::{self, CpuHead, CpuLimit, StackRow, WakeupRow};
+use crate::tables::Tables;
 use crate::trace::{insert_all, numbered, of_run, once, runs_in};
 use model::RunId;
 use model::cpu::{Frame, Stacks, Trace};
@@ -53,23 +54,23 @@ pub(crate) fn runs(connection: &Connection) -> Result<Vec<RunId>, Failure> {
 }
 
 /// What is known of a run's time; `None`: nothing.
-pub(crate) fn select(connection: &Connection, run: RunId) -> Result<Option<Trace>, Failure> {
-    let Some(head) = of_run::<CpuHead>(connection, run)?.into_iter().next() else { return Ok(None) };
-    let frames: Vec<Frame> = numbered(connection, run, "frame")?;
-    let stacks: Vec<StackRow> = numbered(connection, run, "stack")?;
+pub(crate) fn select(tables: &Tables, run: RunId) -> Result<Option<Trace>, Failure> {
+    let Some(head) = of_run::<CpuHead>(tables, run)?.into_iter().next() else { return Ok(None) };
+    let frames: Vec<Frame> = numbered(tables, run, "frame")?;
+    let stacks: Vec<StackRow> = numbered(tables, run, "stack")?;
     let stacks = Stacks::stored(frames, stacks.into_iter().map(|row| (row.caller, row.frame)).collect())
         .map_err(|why| Failure::Damage(format!("{why} (run {})", run.0)))?;
-    let wakes: Vec<WakeupRow> = of_run(connection, run)?;
-    let limits: Vec<CpuLimit> = of_run(connection, run)?;
+    let wakes: Vec<WakeupRow> = of_run(tables, run)?;
+    let limits: Vec<CpuLimit> = of_run(tables, run)?;
     let trace = Trace {
         root: head.root,
         ready: head.ready,
         ready_by: head.ready_by,
         cpus: head.cpus,
-        threads: of_run(connection, run)?,
-        switches: of_run(connection, run)?,
+        threads: of_run(tables, run)?,
+        switches: of_run(tables, run)?,
         wakes: wakes.into_iter().map(WakeupRow::wake).collect(),
-        samples: of_run(connection, run)?,
+        samples: of_run(tables, run)?,
         stacks,
         tick: head.tick,
         lost: head.lost,

@@ -2,6 +2,7 @@
 
 use crate::failure::Failure;
 use crate::rows;
+use crate::tables::Tables;
 use crate::trace::{insert_all, numbered, of_run, runs_in};
 use model::{EventRows, Lost, RunId};
 use rusqlite::{Connection, OptionalExtension};
@@ -57,14 +58,14 @@ pub(crate) fn runs(connection: &Connection) -> Result<Vec<RunId>, Failure> {
 }
 
 /// The events of a run; `None` if it has none.
-pub(crate) fn select(connection: &Connection, run: RunId) -> Result<Option<EventRows>, Failure> {
-    let Some(lost) = of_run::<Lost>(connection, run)?.into_iter().next() else { return Ok(None) };
+pub(crate) fn select(tables: &Tables, run: RunId) -> Result<Option<EventRows>, Failure> {
+    let Some(lost) = of_run::<Lost>(tables, run)?.into_iter().next() else { return Ok(None) };
     let events = EventRows {
-        sources: of_run(connection, run)?,
-        processes: numbered(connection, run, "process")?,
-        threads: numbered(connection, run, "thread")?,
-        types: of_run(connection, run)?,
-        events: of_run(connection, run)?,
+        sources: of_run(tables, run)?,
+        processes: numbered(tables, run, "process")?,
+        threads: numbered(tables, run, "thread")?,
+        types: of_run(tables, run)?,
+        events: of_run(tables, run)?,
         lost,
     };
     match dangling(&events) {

@@ -44,6 +44,7 @@ mod rows;
 mod shape;
 mod starts;
 mod store;
+mod tables;
 mod trace;
 mod words;
 mod writer;

@@ -2,6 +2,7 @@
 
 use crate::failure::Failure;
 use crate::rows::{self, LoaderHead, LoaderLimit, Stored};
+use crate::tables::Tables;
 use crate::trace::{insert_all, numbered, of_run, once, runs_in};
 use model::RunId;
 use model::loader::{Cost, LoaderRun, LoaderStart};
@@ -54,9 +55,9 @@ pub(crate) fn runs(connection: &Connection) -> Result<Vec<RunId>, Failure> {
 }
 
 /// The loader's share of a run; `None`: it was not watched.
-pub(crate) fn select(connection: &Connection, run: RunId) -> Result<Option<LoaderRun>, Failure> {
-    let Some(cost) = of_run::<Cost>(connection, run)?.into_iter().next() else { return Ok(None) };
-    let heads: Vec<LoaderHead> = numbered(connection, run, "start")?;
+pub(crate) fn select(tables: &Tables, run: RunId) -> Result<Option<LoaderRun>, Failure> {
+    let Some(cost) = of_run::<Cost>(tables, run)?.into_iter().next() else { return Ok(None) };
+    let heads: Vec<LoaderHead> = numbered(tables, run, "start")?;
     let mut starts: Vec<LoaderStart> = heads
         .into_iter()
         .map(|head| LoaderStart {
@@ -67,10 +68,10 @@ pub(crate) fn select(connection: &Connection, run: RunId) -> Result<Option<Loade
             ..LoaderStart::default()
         })
         .collect();
-    give(connection, run, &mut starts, |start, row: LoaderLimit| start.cannot.push(row.cannot))?;
-    give(connection, run, &mut starts, |start, row| start.phases.push(row))?;
-    give(connection, run, &mut starts, |start, row| start.objects.push(row))?;
-    give(connection, run, &mut starts, |start, row| start.initialisers.push(row))?;
+    give(tables, run, &mut starts, |start, row: LoaderLimit| start.cannot.push(row.cannot))?;
+    give(tables, run, &mut starts, |start, row| start.phases.push(row))?;
+    give(tables, run, &mut starts, |start, row| start.objects.push(row))?;
+    give(tables, run, &mut starts, |start, row| start.initialisers.push(row))?;
     match starts.iter().any(dangles) {
         true => Err(Failure::Damage(format!("an initialiser of run {} ran within one that is missing", run.0))),
         false => Ok(Some(LoaderRun { starts, cost })),
@@ -79,13 +80,13 @@ pub(crate) fn select(connection: &Connection, run: RunId) -> Result<Option<Loade
 
 /// Gives each start its rows of a table.
 fn give<T: Stored>(
-    connection: &Connection,
+    tables: &Tables,
     run: RunId,
     starts: &mut [LoaderStart],
     put: impl Fn(&mut LoaderStart, T),
 ) -> Result<(), Failure> {
     let rest = "WHERE run = ?1 ORDER BY start, position";
-    for ([start], row) in rows::select_led::<T, 1>(connection, ["start"], rest, [run.0])? {
+    for ([start], row) in rows::select_led::<T, 1>(tables, ["start"], rest, [run.0])? {
         let found = usize::try_from(start).ok().and_then(|start| starts.get_mut(start));
         match found {
             Some(start) => put(start, row),

@@ -4,8 +4,11 @@ use crate::failure::{self, Failure, Kind, kind_of};
 use crate::nouns::{Binary, Fact, Header, Table, Variant};
 use crate::query::{Deadline, Limits};
 use crate::rows::{self, ArgumentRow, CommandLineRow, EnvironmentRow, HeaderRow, Stored, VariantRow};
+use crate::tables::Tables;
 use crate::{APPLICATION_ID, OLDEST_VERSION, SCHEMA_VERSION, cpu, events, loader, query, shape, store, trace};
-use model::{Error, EventRows, Exit, Milestone, Nanos, ResidencyRow, Result, RunId, RunRow, TraceRows, Warning};
+use model::{
+    Error, EventRows, Exit, FillRow, Flow, Milestone, Nanos, ResidencyRow, Result, RunId, RunRow, TraceRows, Warning,
+};
 use rusqlite::Connection;
 use rusqlite::config::DbConfig;
 use std::collections::HashMap;
@@ -16,7 +19,7 @@ use std::time::Duration;
 ///
 /// Errors are of [`Exit::Data`] and name the file, unless said otherwise.
 pub struct Reader {
-    connection: Connection,
+    connection: Tables,
     path: PathBuf,
     deadline: Deadline,
 }
@@ -49,7 +52,9 @@ impl Reader {
             other => other,
         };
         match opened {
-            Ok(Opened::Recording(connection, deadline)) => Ok(Self { connection, path: path.to_path_buf(), deadline }),
+            Ok(Opened::Recording(connection, deadline)) => {
+                Ok(Self { connection: Tables::of(connection), path: path.to_path_buf(), deadline })
+            }
             Ok(Opened::OtherVersion(version)) => Err(failure::other_version(path, version)),
             Ok(Opened::Foreign) => {
                 let kind = kind_of(path).unwrap_or(Kind::Other);
@@ -157,8 +162,36 @@ impl Reader {
     /// damaged. Errors: `Usage` where the run has no trace.
     pub fn trace(&self, run: RunId) -> Result<TraceRows> {
         let _span = tracing::info_span!("read trace", run = run.0).entered();
-        let found = trace::select(&self.connection, run).map_err(|failure| self.explain(failure))?;
-        let Some(trace) = found else {
+        self.traced(run, trace::select(&self.connection, run))
+    }
+
+    /// The trace of a run without that of which there is most: fills, reads, faults and requests, which
+    /// [`Reader::flow`] hands over.
+    ///
+    /// Errors: as [`Reader::trace`].
+    pub fn trace_head(&self, run: RunId) -> Result<TraceRows> {
+        let _span = tracing::info_span!("read trace head", run = run.0).entered();
+        self.traced(run, trace::select_head(&self.connection, run))
+    }
+
+    /// Hands over the fills, reads, faults and requests of a run one by one, so that nobody needs room for all of them;
+    /// `head` is what [`Reader::trace_head`] gave.
+    ///
+    /// Errors: as [`Reader::trace`]. What was handed over before one is part of a damaged trace.
+    pub fn flow(&self, run: RunId, head: &TraceRows, into: &mut dyn Flow) -> Result<()> {
+        let _span = tracing::info_span!("read flow", run = run.0).entered();
+        trace::flow(&self.connection, run, head, into).map_err(|failure| self.explain(failure))
+    }
+
+    /// What came into the cache in a run; `head` is what [`Reader::trace_head`] gave.
+    ///
+    /// Errors: as [`Reader::trace`].
+    pub fn fills(&self, run: RunId, head: &TraceRows) -> Result<Vec<FillRow>> {
+        trace::fills(&self.connection, run, head).map_err(|failure| self.explain(failure))
+    }
+
+    fn traced(&self, run: RunId, found: std::result::Result<Option<TraceRows>, Failure>) -> Result<TraceRows> {
+        let Some(trace) = found.map_err(|failure| self.explain(failure))? else {
             let traced: Vec<String> = self.trace_runs()?.iter().map(|run| run.0.to_string()).collect();
             let hint = if traced.is_empty() {
                 "record with `--trace-runs 1`".to_owned()

@@ -3,6 +3,7 @@
 
 use crate::cell::{Cell, Damage};
 use crate::failure::Failure;
+use crate::words::{ServedWord, Word};
 use crate::{Binary, Fact, OLDEST_VERSION};
 use model::cpu::{Frame, FrameId, Sample, StackId, Switch, Thread, Wake, Waker};
 use model::loader::{Cost, InitialiserRow, LoaderObject, LoaderPhase};
@@ -83,23 +84,54 @@ pub(crate) fn select_led<T: Stored, const N: usize>(
     rest: &str,
     parameters: impl Params,
 ) -> Result<Vec<([i64; N], T)>, Failure> {
-    if T::SINCE > OLDEST_VERSION && version_of(connection)? < T::SINCE {
-        return Ok(Vec::new());
-    }
-    let columns: Vec<&str> = lead.iter().chain(T::COLUMNS).copied().collect();
-    let sql = format!("SELECT {} FROM {} {rest}", columns.join(", "), T::TABLE);
-    let mut statement = connection.prepare_cached(&sql)?;
-    let mut rows = statement.query(parameters)?;
     let mut found = Vec::new();
-    while let Some(row) = rows.next()? {
-        let mut cells = Cells { row, table: T::TABLE, number: found.len() as u64 + 1, next: 0 };
+    if is_there::<T>(connection)? {
+        let mut statement = connection.prepare_cached(&select_sql::<T>(&lead, rest))?;
+        let mut rows = Pulled { rows: statement.query(parameters)?, number: 0 };
+        while let Some(row) = rows.next_led(lead)? {
+            found.push(row);
+        }
+    }
+    Ok(found)
+}
+
+/// Whether recordings of this version have the table.
+pub(crate) fn is_there<T: Stored>(connection: &Connection) -> Result<bool, Failure> {
+    Ok(T::SINCE <= OLDEST_VERSION || version_of(connection)? >= T::SINCE)
+}
+
+/// `select run, at_ns, ... from fills ...`
+pub(crate) fn select_sql<T: Stored>(lead: &[&str], rest: &str) -> String {
+    let columns: Vec<&str> = lead.iter().chain(T::COLUMNS).copied().collect();
+    format!("SELECT {} FROM {} {rest}", columns.join(", "), T::TABLE)
+}
+
+/// Rows that are read one by one.
+pub(crate) struct Pulled<'statement> {
+    pub rows: rusqlite::Rows<'statement>,
+    /// Rows so far.
+    pub number: u64,
+}
+
+impl Pulled<'_> {
+    /// The next row; `None`: there are no more.
+    pub fn next<T: Stored>(&mut self) -> Result<Option<T>, Failure> {
+        Ok(self.next_led([])?.map(|([], row)| row))
+    }
+
+    fn next_led<T: Stored, const N: usize>(
+        &mut self,
+        lead: [&'static str; N],
+    ) -> Result<Option<([i64; N], T)>, Failure> {
+        let Some(row) = self.rows.next()? else { return Ok(None) };
+        self.number += 1;
+        let mut cells = Cells { row, table: T::TABLE, number: self.number, next: 0 };
         let mut values = [0; N];
         for (value, column) in values.iter_mut().zip(lead) {
             *value = cells.take(column)?;
         }
-        found.push((values, T::read(&mut cells)?));
+        Ok(Some((values, T::read(&mut cells)?)))
     }
-    Ok(found)
 }
 
 /// The schema version of a recording.
@@ -351,7 +383,7 @@ pub(crate) struct FlatBlock {
     disk: DiskOffset,
     len: Bytes,
     write: bool,
-    served: String,
+    served: ServedWord,
     file: Option<FileId>,
     offset: Option<FileOffset>,
     flags: String,
@@ -374,9 +406,9 @@ impl FlatBlock {
     /// A request, spread.
     pub fn spread(block: &BlockRow) -> Self {
         let (served, file, offset) = match &block.served {
-            Served::File(file, offset) => ("file", Some(*file), Some(*offset)),
-            Served::Metadata => ("metadata", None, None),
-            Served::Unknown => ("unknown", None, None),
+            Served::File(file, offset) => (ServedWord::File, Some(*file), Some(*offset)),
+            Served::Metadata => (ServedWord::Metadata, None, None),
+            Served::Unknown => (ServedWord::Unknown, None, None),
         };
         Self {
             start_ns: block.start_ns,
@@ -386,7 +418,7 @@ impl FlatBlock {
             disk: block.disk,
             len: block.len,
             write: block.write,
-            served: served.to_owned(),
+            served,
             file,
             offset,
             flags: block.flags.clone(),
@@ -395,13 +427,15 @@ impl FlatBlock {
 
     /// The request again.
     pub fn gather(self) -> Result<BlockRow, Failure> {
-        let served = match (self.served.as_str(), self.file, self.offset) {
-            ("file", Some(file), Some(offset)) => Served::File(file, offset),
-            ("metadata", None, None) => Served::Metadata,
-            ("unknown", None, None) => Served::Unknown,
+        let served = match (self.served, self.file, self.offset) {
+            (ServedWord::File, Some(file), Some(offset)) => Served::File(file, offset),
+            (ServedWord::Metadata, None, None) => Served::Metadata,
+            (ServedWord::Unknown, None, None) => Served::Unknown,
             (word, ..) => {
-                let what =
-                    format!("a row of table 'blocks' says '{word}' served, which its file and offset do not fit");
+                let what = format!(
+                    "a row of table 'blocks' says '{}' served, which its file and offset do not fit",
+                    word.word()
+                );
                 return Err(Failure::Damage(what));
             }
         };

@@ -128,7 +128,7 @@ impl Starts {
     }
 
     /// What the last watched start of a variant saw that satisfies this: the last one, so that a better one can be
-    /// added.
+    /// added. Without its fills, reads, faults and requests: what a start touches is not in them.
     ///
     /// # Errors
     /// A damaged trace.
@@ -139,7 +139,7 @@ impl Starts {
         wanted: impl Fn(&TraceRows) -> bool,
     ) -> Result<Option<TraceRows>> {
         for run in self.watched(variant).rev() {
-            let rows = reader.trace(run.id)?;
+            let rows = reader.trace_head(run.id)?;
             if wanted(&rows) {
                 return Ok(Some(rows));
             }

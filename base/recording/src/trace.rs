@@ -2,8 +2,9 @@
 
 use crate::OLDEST_VERSION;
 use crate::failure::Failure;
-use crate::rows::{self, FlatBlock, LimitRow, Stored, TraceHead};
-use model::{FileId, RunId, Served, TraceInfo, TraceRows};
+use crate::rows::{self, FlatBlock, LimitRow, Pulled, Stored, TraceHead};
+use crate::tables::{Span, Tables};
+use model::{BlockRow, FaultRow, FileId, FillRow, Flow, ReadRow, RunId, Served, TraceInfo, TraceRows};
 use rusqlite::{Connection, OptionalExtension};
 
 /// All file numbers that rows of a trace point to.
@@ -77,9 +78,36 @@ pub(crate) fn insert_all<T: Stored>(connection: &Connection, run: RunId, rows: &
     rows::insert(connection, ["run"], rows.iter().map(|row| ([run.0], row)))
 }
 
+/// The rows of a run between two of the table. The plus keeps SQLite from an index that begins with `run`: its rows
+/// would have to be sorted.
+const OF_RUN: &str = "WHERE rowid BETWEEN ?2 AND ?3 AND +run = ?1 ORDER BY rowid";
+
 /// Rows of one run in the order in which they were added.
-pub(crate) fn of_run<T: Stored>(connection: &Connection, run: RunId) -> Result<Vec<T>, Failure> {
-    rows::select(connection, "WHERE run = ?1 ORDER BY rowid", [run.0])
+pub(crate) fn of_run<T: Stored>(tables: &Tables, run: RunId) -> Result<Vec<T>, Failure> {
+    let mut found = Vec::new();
+    each_of_run(tables, run, |row| {
+        found.push(row);
+        Ok(())
+    })?;
+    Ok(found)
+}
+
+/// The same one by one.
+pub(crate) fn each_of_run<T: Stored>(
+    tables: &Tables,
+    run: RunId,
+    mut each: impl FnMut(T) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    if !rows::is_there::<T>(tables)? {
+        return Ok(());
+    }
+    let Span { first, last } = tables.span(T::TABLE, run)?;
+    let mut statement = tables.prepare_cached(&rows::select_sql::<T>(&[], OF_RUN))?;
+    let mut rows = Pulled { rows: statement.query([run.0, first, last])?, number: 0 };
+    while let Some(row) = rows.next()? {
+        each(row)?;
+    }
+    Ok(())
 }
 
 /// Runs that have a trace, in their order.
@@ -142,11 +170,28 @@ pub(crate) fn numbered<T: Stored>(
 }
 
 /// The trace of a run; `None` if it has none.
-pub(crate) fn select(connection: &Connection, run: RunId) -> Result<Option<TraceRows>, Failure> {
-    let heads: Vec<TraceHead> = rows::select(connection, "WHERE run = ?1", [run.0])?;
+pub(crate) fn select(tables: &Tables, run: RunId) -> Result<Option<TraceRows>, Failure> {
+    let Some(mut trace) = select_head(tables, run)? else { return Ok(None) };
+    let blocks: Vec<FlatBlock> = of_run(tables, run)?;
+    trace.fills = of_run(tables, run)?;
+    trace.reads = of_run(tables, run)?;
+    trace.faults = of_run(tables, run)?;
+    trace.blocks = blocks.into_iter().map(FlatBlock::gather).collect::<Result<_, _>>()?;
+    match dangling(&trace) {
+        Some(file) => Err(missing(run, file)),
+        None => Ok(Some(trace)),
+    }
+}
+
+fn missing(run: RunId, file: FileId) -> Failure {
+    Failure::Damage(format!("a row of run {} points to file {}, which is missing", run.0, file.0))
+}
+
+/// The trace of a run without that of which there is most: fills, reads, faults and requests.
+pub(crate) fn select_head(tables: &Tables, run: RunId) -> Result<Option<TraceRows>, Failure> {
+    let heads: Vec<TraceHead> = rows::select(tables, "WHERE run = ?1", [run.0])?;
     let Some(head) = heads.into_iter().next() else { return Ok(None) };
-    let limits: Vec<LimitRow> = of_run(connection, run)?;
-    let blocks: Vec<FlatBlock> = of_run(connection, run)?;
+    let limits: Vec<LimitRow> = of_run(tables, run)?;
     let trace = TraceRows {
         info: TraceInfo {
             engine: head.engine,
@@ -155,30 +200,70 @@ pub(crate) fn select(connection: &Connection, run: RunId) -> Result<Option<Trace
             bytes: head.moved,
             cannot: limits.into_iter().map(|row| row.cannot).collect(),
         },
-        files: numbered(connection, run, "file")?,
-        sections: of_run(connection, run)?,
-        extents: of_run(connection, run)?,
-        fills: of_run(connection, run)?,
-        reads: of_run(connection, run)?,
-        faults: of_run(connection, run)?,
-        blocks: blocks.into_iter().map(FlatBlock::gather).collect::<Result<_, _>>()?,
-        processes: of_run(connection, run)?,
-        mmaps: of_run(connection, run)?,
-        opens: of_run(connection, run)?,
-        syncs: of_run(connection, run)?,
-        touches: of_run(connection, run)?,
-        watched: of_run(connection, run)?,
-        owners: of_run(connection, run)?,
-        held: of_run(connection, run)?,
-        direct: of_run(connection, run)?,
-        file_systems: of_run(connection, run)?,
-        wakes: of_run(connection, run)?,
-        relocations: of_run(connection, run)?,
+        files: numbered(tables, run, "file")?,
+        sections: of_run(tables, run)?,
+        extents: of_run(tables, run)?,
+        fills: Vec::new(),
+        reads: Vec::new(),
+        faults: Vec::new(),
+        blocks: Vec::new(),
+        processes: of_run(tables, run)?,
+        mmaps: of_run(tables, run)?,
+        opens: of_run(tables, run)?,
+        syncs: of_run(tables, run)?,
+        touches: of_run(tables, run)?,
+        watched: of_run(tables, run)?,
+        owners: of_run(tables, run)?,
+        held: of_run(tables, run)?,
+        direct: of_run(tables, run)?,
+        file_systems: of_run(tables, run)?,
+        wakes: of_run(tables, run)?,
+        relocations: of_run(tables, run)?,
     };
     match dangling(&trace) {
-        Some(file) => {
-            Err(Failure::Damage(format!("a row of run {} points to file {}, which is missing", run.0, file.0)))
-        }
+        Some(file) => Err(missing(run, file)),
         None => Ok(Some(trace)),
     }
+}
+
+/// What came into the cache in a run of which `head` is known.
+pub(crate) fn fills(tables: &Tables, run: RunId, head: &TraceRows) -> Result<Vec<FillRow>, Failure> {
+    let fills: Vec<FillRow> = of_run(tables, run)?;
+    match fills.iter().find(|row| row.file.0 as usize >= head.files.len()) {
+        Some(row) => Err(missing(run, row.file)),
+        None => Ok(fills),
+    }
+}
+
+/// Hands over what [`select_head`] leaves out, one by one, in the order that [`Flow`] promises.
+pub(crate) fn flow(tables: &Tables, run: RunId, head: &TraceRows, into: &mut dyn Flow) -> Result<(), Failure> {
+    let files = head.files.len();
+    let known = |file: FileId| if (file.0 as usize) < files { Ok(()) } else { Err(missing(run, file)) };
+    each_of_run(tables, run, |row: ReadRow| known(row.file).map(|()| into.read(&row)))?;
+    each_of_run(tables, run, |row: FaultRow| known(row.file).map(|()| into.fault(&row)))?;
+    let span = tables.span(FillRow::TABLE, run)?;
+    let mut statement = tables.prepare_cached(&rows::select_sql::<FillRow>(&[], OF_RUN))?;
+    let mut fills = Pulled { rows: statement.query([run.0, span.first, span.last])?, number: 0 };
+    let mut next = || match fills.next::<FillRow>()? {
+        Some(fill) => known(fill.file).map(|()| Some(fill)),
+        None => Ok(None),
+    };
+    let mut fill = next()?;
+    each_of_run(tables, run, |row: FlatBlock| {
+        let block: BlockRow = row.gather()?;
+        if let Served::File(file, _) = block.served {
+            known(file)?;
+        }
+        while let Some(due) = fill.take_if(|fill| fill.at_ns <= block.start_ns) {
+            into.fill(&due);
+            fill = next()?;
+        }
+        into.block(&block);
+        Ok(())
+    })?;
+    while let Some(due) = fill.take() {
+        into.fill(&due);
+        fill = next()?;
+    }
+    Ok(())
 }

@@ -47,6 +47,15 @@ macro_rules! words {
     };
 }
 
+/// What a block request served, without where.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ServedWord {
+    File,
+    Metadata,
+    Unknown,
+}
+
+words!(ServedWord { File => "file", Metadata => "metadata", Unknown => "unknown" });
 words!(Went { Preempted => "preempted", Asleep => "asleep", Held => "held", Ended => "ended" });
 words!(PhaseKind {
     Bootstrap => "bootstrap",

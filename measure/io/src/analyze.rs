@@ -18,7 +18,7 @@ pub(crate) mod picture;
 mod tests;
 
 pub use needs::needs;
-pub use summary::{report, report_with_needed};
+pub use summary::{Sums, report, report_with_needed};
 
 use crate::{
     raw::{Inode, RawTrace, Span},

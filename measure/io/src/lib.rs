@@ -36,7 +36,7 @@ mod raw;
 mod report;
 mod resolve;
 
-pub use analyze::{attribute, needs, report, report_with_needed};
+pub use analyze::{Sums, attribute, needs, report, report_with_needed};
 pub use engine::{Engine, EngineChoice, EngineOptions, open_engine};
 pub use ownership::{Ownership, launched, named_paths};
 pub use raw::{

@@ -1,10 +1,11 @@
 //! Writes pages of made-up recordings, for the viewer's tests and its claim:
 //! `cargo run -p view --example made -- FOLDER [laptop|million|small|hostile|empty|no-trace|comparison]...`; of events:
 //! `[load|path|busy|million-events|ten-million-events|lane|hostile-events|no-events]`;
-//! of where time went: `[why|no-why]`
+//! of where time went: `[why|no-why]`; recordings themselves, not pages: `[usual-recording|large-recording|many-recording]`
 
 mod document;
 mod events;
+mod recording;
 mod rows;
 mod touches;
 mod why;
@@ -79,6 +80,12 @@ fn write_why(folder: &Path, kind: &str) -> Option<()> {
 fn write(folder: &Path, kind: &str) {
     if write_events(folder, kind).is_some() || write_why(folder, kind).is_some() {
         return;
+    }
+    match kind {
+        "usual-recording" => return recording::write(&folder.join("usual.thaw"), recording::USUAL),
+        "large-recording" => return recording::write(&folder.join("large.thaw"), recording::LARGE),
+        "many-recording" => return recording::write(&folder.join("many.thaw"), recording::MANY),
+        _ => {}
     }
     let laptop = || rows::rows(rows::LAPTOP);
     let (mut document, rows, comparison) = match kind {

@@ -1,31 +1,45 @@
 //! Which pages the program really asked for, as far as the trace can tell.
 
-use model::{FileKind, PAGE, TraceRows};
+use model::{FaultRow, FileKind, FileRow, PAGE, ReadRow};
 
-/// Per file: bytes of the pages that were asked for, at least.
+/// What was asked for of each file.
 ///
 /// Ranges of reads and faults on one page are exact. When a fault is served from the cache, the kernel maps up
 /// to 16 pages around and does not say which one was touched: of such a window at least one page was asked
 /// for. The fewest pages that put one into every window (and into no window that has an exact one) are found
 /// by taking the last page of the window that ends first, then leaving out all windows that hold it.
-pub(super) fn bytes_by_file(rows: &TraceRows) -> Vec<u64> {
-    let mut exact: Vec<Vec<(u64, u64)>> = vec![Vec::new(); rows.files.len()];
-    let mut windows: Vec<Vec<(u64, u64)>> = vec![Vec::new(); rows.files.len()];
-    for read in &rows.reads {
+pub(super) struct Asked {
+    exact: Vec<Vec<(u64, u64)>>,
+    windows: Vec<Vec<(u64, u64)>>,
+}
+
+impl Asked {
+    pub(super) fn of(files: usize) -> Self {
+        Self { exact: vec![Vec::new(); files], windows: vec![Vec::new(); files] }
+    }
+
+    pub(super) fn read(&mut self, files: &[FileRow], read: &ReadRow) {
         let ends = (read.offset.0, read.offset.0.saturating_add(read.len.0));
-        exact[read.file.0 as usize].push(clipped(rows, read.file.0, ends));
+        let place = read.file.0 as usize;
+        self.exact[place].push(clipped(&files[place], ends));
     }
-    for fault in &rows.faults {
+
+    pub(super) fn fault(&mut self, files: &[FileRow], fault: &FaultRow) {
         let ends = (fault.offset.0, fault.offset.0.saturating_add(fault.len.0));
-        let list = if fault.len.0 <= PAGE { &mut exact } else { &mut windows };
-        list[fault.file.0 as usize].push(clipped(rows, fault.file.0, ends));
+        let place = fault.file.0 as usize;
+        let list = if fault.len.0 <= PAGE { &mut self.exact } else { &mut self.windows };
+        list[place].push(clipped(&files[place], ends));
     }
-    exact.into_iter().zip(windows).map(|(exact, windows)| bytes(model::joined(exact), windows)).collect()
+
+    /// Per file: bytes of the pages that were asked for, at least.
+    pub(super) fn bytes_by_file(self) -> Vec<u64> {
+        let of_file = |(exact, windows)| bytes(model::joined(exact), windows);
+        self.exact.into_iter().zip(self.windows).map(of_file).collect()
+    }
 }
 
 /// The range inside the file: a read may ask for more than there is.
-fn clipped(rows: &TraceRows, file: u32, (start, end): (u64, u64)) -> (u64, u64) {
-    let row = &rows.files[file as usize];
+fn clipped(row: &FileRow, (start, end): (u64, u64)) -> (u64, u64) {
     match row.kind {
         FileKind::Regular => {
             let size = row.size.0.next_multiple_of(PAGE);

@@ -1,7 +1,7 @@
 //! Rows come from a recording that somebody else may have written or damaged: what makes no sense is left out
 //! before anything is summed, so that no figure and no loop runs away.
 
-use model::{Bytes, FileId, FileOffset, Served, TraceRows};
+use model::{BlockRow, Bytes, FaultRow, FileId, FileOffset, FillRow, ReadRow, Served, TraceRows};
 use std::borrow::Cow;
 
 /// Longer than any file or disk, and far from overflowing a sum of two.
@@ -13,22 +13,42 @@ const LARGEST_REQUEST: u64 = u32::MAX as u64;
 
 /// The rows that make sense, and how many did not.
 pub(super) fn sound(rows: &TraceRows) -> (Cow<'_, TraceRows>, usize) {
+    let files = rows.files.len();
+    let fills = rows.fills.iter().filter(|row| !is_fill(files, row)).count();
+    let reads = rows.reads.iter().filter(|row| !is_read(files, row)).count();
+    let faults = rows.faults.iter().filter(|row| !is_fault(files, row)).count();
+    let blocks = rows.blocks.iter().filter(|row| !is_request(files, row)).count();
+    let wrong = count_wrong(rows) + fills + reads + faults + blocks;
+    if wrong == 0 {
+        return (Cow::Borrowed(rows), 0);
+    }
+    let mut kept = rows.clone();
+    retain(&mut kept);
+    kept.fills.retain(|row| is_fill(files, row));
+    kept.reads.retain(|row| is_read(files, row));
+    kept.faults.retain(|row| is_fault(files, row));
+    kept.blocks.retain(|row| is_request(files, row));
+    (Cow::Owned(kept), wrong)
+}
+
+/// The same of a trace whose fills, reads, faults and requests come one by one, and are looked at then.
+pub(super) fn sound_head(rows: &TraceRows) -> (Cow<'_, TraceRows>, usize) {
     let wrong = count_wrong(rows);
     if wrong == 0 {
         return (Cow::Borrowed(rows), 0);
     }
     let mut kept = rows.clone();
-    let files = rows.files.len();
+    retain(&mut kept);
+    (Cow::Owned(kept), wrong)
+}
+
+fn retain(kept: &mut TraceRows) {
+    let files = kept.files.len();
     kept.sections.retain(|row| in_file(files, row.file, row.offset, row.len));
     kept.extents.retain(|row| in_file(files, row.file, row.offset, row.len) && row.disk.0 < LONGEST);
-    kept.fills.retain(|row| in_file(files, row.file, row.offset, row.len) && row.len.0 <= LARGEST_FILL);
-    kept.reads.retain(|row| in_file(files, row.file, row.offset, row.len));
-    kept.faults.retain(|row| in_file(files, row.file, row.offset, row.len));
-    kept.blocks.retain(|row| is_request(files, row));
     kept.mmaps.retain(|row| row.file.0 < files as u32);
     kept.syncs.retain(|row| row.file.0 < files as u32);
     kept.direct.retain(|row| in_file(files, row.file, row.offset, row.len));
-    (Cow::Owned(kept), wrong)
 }
 
 fn count_wrong(rows: &TraceRows) -> usize {
@@ -36,22 +56,29 @@ fn count_wrong(rows: &TraceRows) -> usize {
     let sections = rows.sections.iter().filter(|row| !in_file(files, row.file, row.offset, row.len)).count();
     let extents =
         rows.extents.iter().filter(|row| !in_file(files, row.file, row.offset, row.len) || row.disk.0 >= LONGEST);
-    let fills =
-        rows.fills.iter().filter(|row| !in_file(files, row.file, row.offset, row.len) || row.len.0 > LARGEST_FILL);
-    let reads = rows.reads.iter().filter(|row| !in_file(files, row.file, row.offset, row.len)).count();
-    let faults = rows.faults.iter().filter(|row| !in_file(files, row.file, row.offset, row.len)).count();
-    let blocks = rows.blocks.iter().filter(|row| !is_request(files, row)).count();
     let mmaps = rows.mmaps.iter().filter(|row| row.file.0 >= files as u32).count();
     let syncs = rows.syncs.iter().filter(|row| row.file.0 >= files as u32).count();
     let direct = rows.direct.iter().filter(|row| !in_file(files, row.file, row.offset, row.len)).count();
-    direct + sections + extents.count() + fills.count() + reads + faults + blocks + mmaps + syncs
+    sections + extents.count() + mmaps + syncs + direct
+}
+
+pub(super) fn is_fill(files: usize, row: &FillRow) -> bool {
+    in_file(files, row.file, row.offset, row.len) && row.len.0 <= LARGEST_FILL
+}
+
+pub(super) fn is_read(files: usize, row: &ReadRow) -> bool {
+    in_file(files, row.file, row.offset, row.len)
+}
+
+pub(super) fn is_fault(files: usize, row: &FaultRow) -> bool {
+    in_file(files, row.file, row.offset, row.len)
 }
 
 fn in_file(files: usize, file: FileId, offset: FileOffset, len: Bytes) -> bool {
     (file.0 as usize) < files && offset.0 < LONGEST && len.0 < LONGEST
 }
 
-fn is_request(files: usize, row: &model::BlockRow) -> bool {
+pub(super) fn is_request(files: usize, row: &BlockRow) -> bool {
     let served = match row.served {
         Served::File(file, offset) => in_file(files, file, offset, row.len),
         Served::Metadata | Served::Unknown => true,

@@ -1,100 +1,270 @@
 //! From rows to the report: sums over files, sections, processes, causes and owners.
 
-use super::{asked, needed::Needed, sound::sound, waiting, waiting::Flight};
+use super::{asked::Asked, needed::Needed, sound, waiting, waiting::Flight};
 use crate::{
     keyed::{NumberMap, page_key},
     report::*,
 };
 use model::{
-    BlockRow, Bytes, Cause, FileId, FileKind, FileOffset, Nanos, Owner, PAGE, SectionRow, Served, TraceRows, Warning,
-    WarningKind, shown,
+    BlockRow, Bytes, Cause, FaultRow, FileId, FileKind, FileOffset, FillRow, Flow, Nanos, Owner, PAGE, ReadRow,
+    SectionRow, Served, TraceRows, Warning, WarningKind, shown,
 };
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashMap};
 
 /// Name of the engine that needs no rights.
 const PROBE: &str = "probe";
 /// Below this share of attributed requests the report warns.
 const ENOUGH_ATTRIBUTED: f64 = 0.95;
+/// [`Request::offset`] of what is no file's.
+const NO_OFFSET: u64 = u64::MAX;
 
-/// A read request of the program, with all that the sums need.
-struct Request<'a> {
-    block: &'a BlockRow,
+/// Of a read request of the program what is known before its share of the time is. There may be millions, so it is
+/// small.
+struct Request {
+    /// Where in the file, if it is a file's.
+    offset: u64,
     /// Line of the report that it counts for.
-    line: usize,
-    /// Offset in that file, if it is a file's.
-    offset: Option<FileOffset>,
-    flight: Option<Flight>,
-    share: f64,
+    line: u32,
+    pid: u32,
+    /// The kernel counts with 32 bits, too: longer ones make no sense.
+    len: u32,
 }
 
 /// Says what the rows mean.
 pub fn report(rows: &TraceRows) -> Report {
-    report_of(rows, None)
+    summed(rows, None)
 }
 
 /// The same, held against what a start needs: `touched` is a run without read-ahead of the same program.
 pub fn report_with_needed(rows: &TraceRows, touched: &TraceRows) -> Report {
     let _span = tracing::info_span!("report").entered();
-    report_of(rows, Some(touched))
+    summed(rows, Some(touched))
 }
 
-fn report_of(rows: &TraceRows, touched: Option<&TraceRows>) -> Report {
-    let (rows, wrong) = sound(rows);
-    let needed = touched.map(|touched| Needed::of(&rows, touched));
-    let mut report = summary(&rows, needed.as_ref());
-    if wrong > 0 {
-        let text = format!("{wrong} rows of this trace make no sense and were left out");
-        report.warnings.push(Warning::new(WarningKind::Note, text).hint("record again"));
-    }
-    report
+fn summed(rows: &TraceRows, touched: Option<&TraceRows>) -> Report {
+    let mut sums = Sums::of(rows, touched);
+    rows.flow(&mut sums);
+    sums.finish()
 }
 
-/// The report of rows that make sense.
-fn summary(rows: &TraceRows, needed: Option<&Needed>) -> Report {
-    let mut files = file_lines(rows, needed);
-    let requests = requests(rows, &mut files);
-    for request in &requests {
-        let file = &mut files[request.line];
-        file.requests += 1;
-        file.bytes_from_disk += request.block.len;
+/// A report in the making. Fills, reads, faults and requests are summed up as they come ([`Flow`]), so that nobody
+/// needs room for all of them.
+pub struct Sums<'a> {
+    /// The rows that make sense; without those that come.
+    rows: Cow<'a, TraceRows>,
+    /// Rows that make no sense and were left out.
+    wrong: usize,
+    needed: Option<Needed>,
+    /// One line for each file, then for what belongs to none.
+    files: Vec<FileReport>,
+    asked: Asked,
+    by_cause: BTreeMap<Cause, Bytes>,
+    /// Brought into the cache, by process.
+    filled_by: NumberMap<u32, Bytes>,
+    /// By file: sections by place with their range, what came in, and their share of the time.
+    sections: NumberMap<u32, Vec<Section>>,
+    pages: PagesOnTheirWay,
+    requests: Vec<Request>,
+    /// From when to when each was in flight; nothing where its end was not seen.
+    flights: Vec<Flight>,
+    /// Where the head of each device stands.
+    heads: NumberMap<u64, u64>,
+    totals: Totals,
+}
+
+/// A section of a file, and what counts for it.
+struct Section {
+    /// Its place among the trace's.
+    number: usize,
+    start: u64,
+    end: u64,
+    filled: u64,
+    share: f64,
+}
+
+impl<'a> Sums<'a> {
+    /// Nothing has come yet. `rows` is what is known besides (of its fills, reads, faults and requests nothing is
+    /// used); `touched` is a run without read-ahead of the same program, to hold against what came.
+    pub fn of(rows: &'a TraceRows, touched: Option<&TraceRows>) -> Self {
+        let (rows, wrong) = sound::sound_head(rows);
+        let needed = touched.map(|touched| Needed::of(&rows, touched));
+        Self {
+            wrong,
+            files: file_lines(&rows, needed.as_ref()),
+            asked: Asked::of(rows.files.len()),
+            by_cause: BTreeMap::new(),
+            filled_by: NumberMap::default(),
+            sections: sections(&rows.sections),
+            pages: PagesOnTheirWay::of(&rows),
+            requests: Vec::new(),
+            flights: Vec::new(),
+            heads: NumberMap::default(),
+            totals: Totals::default(),
+            needed,
+            rows,
+        }
     }
-    let mut waited = vec![0.0; files.len()];
-    requests.iter().for_each(|request| waited[request.line] += request.share);
-    files.iter_mut().zip(waited).for_each(|(file, share)| file.waiting = waiting::rounded(share));
-    sections(rows, &requests, needed, &mut files);
-    let known = files.iter().filter(|file| file.needed.is_some());
-    let totals = Totals {
-        needed: needed.map(|needed| needed.total),
-        needed_of: needed.map(|_| known.map(|file| file.filled).sum()),
-        need_unknown_files: files.iter().filter(|file| file.held_by.is_some()).count() as u64,
-        ..totals(rows, &requests)
-    };
-    Report {
-        version: REPORT_VERSION,
-        info: rows.info.clone(),
-        by_cause: by_cause(rows),
-        by_owner: by_owner(&files),
-        processes: processes(rows, &requests),
-        fragmented: fragmented(&files),
-        synced: synced(rows),
-        opened_often: opened_often(rows),
-        warnings: warnings(rows, &totals),
-        totals,
-        files,
+
+    /// What they mean, all together.
+    pub fn finish(mut self) -> Report {
+        for (file, asked) in self.files.iter_mut().zip(self.asked.bytes_by_file()) {
+            file.asked = Bytes(asked);
+        }
+        let shares = waiting::fair_shares(&self.flights);
+        self.totals.waiting = waiting::union(&self.flights);
+        drop(self.flights);
+        let mut waited = vec![0.0; self.files.len()];
+        let mut by_process: NumberMap<u32, (u64, f64)> = NumberMap::default();
+        for (request, share) in self.requests.iter().zip(shares) {
+            waited[request.line as usize] += share;
+            let sum = by_process.entry(request.pid).or_default();
+            *sum = (sum.0 + 1, sum.1 + share);
+            if request.offset == NO_OFFSET {
+                continue;
+            }
+            if let Some(sections) = self.sections.get_mut(&request.line) {
+                let per_byte = share / f64::from(request.len.max(1));
+                overlaps(sections, FileOffset(request.offset), Bytes(request.len.into()), |section, bytes| {
+                    section.share += per_byte * bytes as f64;
+                });
+            }
+        }
+        let (rows, needed) = (&self.rows, self.needed.as_ref());
+        let mut files = self.files;
+        files.iter_mut().zip(waited).for_each(|(file, share)| file.waiting = waiting::rounded(share));
+        section_lines(rows, self.sections, needed, &mut files);
+        let known = files.iter().filter(|file| file.needed.is_some());
+        let totals = Totals {
+            requests: self.requests.len() as u64,
+            attributed_share: 1.0 - self.totals.unattributed_requests as f64 / self.requests.len().max(1) as f64,
+            needed: needed.map(|needed| needed.total),
+            needed_of: needed.map(|_| known.map(|file| file.filled).sum()),
+            need_unknown_files: files.iter().filter(|file| file.held_by.is_some()).count() as u64,
+            ..self.totals
+        };
+        let mut warnings = warnings(rows, &totals);
+        if self.wrong > 0 {
+            let text = format!("{} rows of this trace make no sense and were left out", self.wrong);
+            warnings.push(Warning::new(WarningKind::Note, text).hint("record again"));
+        }
+        Report {
+            version: REPORT_VERSION,
+            info: rows.info.clone(),
+            by_cause: by_cause(self.by_cause),
+            by_owner: by_owner(&files),
+            processes: processes(rows, self.filled_by, by_process),
+            fragmented: fragmented(&files),
+            synced: synced(rows),
+            opened_often: opened_often(rows),
+            warnings,
+            totals,
+            files,
+        }
+    }
+
+    fn touch(&mut self, file: FileId, at: Nanos) {
+        touch(&mut self.files, file, at);
+    }
+
+    /// A read request of the program.
+    fn request(&mut self, block: &BlockRow, pid: u32) {
+        let (file, offset) = match block.served {
+            Served::File(file, offset) => (Some(file.0), Some(offset)),
+            Served::Metadata => (self.pages.metadata_file(block), None),
+            Served::Unknown => (None, None),
+        };
+        let place = offset.map(|offset| offset.0).or_else(|| self.pages.metadata_offset(file?, block));
+        let asked = file.zip(place).and_then(|(file, offset)| self.pages.asked(file, offset, block.len));
+        let known = self.rows.files.len();
+        let line = file.map_or_else(|| line_without_file(&mut self.files, known, block), |file| file as usize);
+        let totals = &mut self.totals;
+        totals.read_from_disk += block.len;
+        totals.metadata_requests += u64::from(block.served == Served::Metadata);
+        totals.unattributed_requests += u64::from(block.served == Served::Unknown);
+        totals.unfinished_requests += u64::from(block.done_ns.is_none());
+        let (start, end) = (block.disk.0, block.disk.0 + block.len.0);
+        if let Some(head) = self.heads.insert(block.dev, end)
+            && head != start
+        {
+            totals.seeks += 1;
+            totals.seek_distance += Bytes(head.abs_diff(start));
+        }
+        self.files[line].requests += 1;
+        self.files[line].bytes_from_disk += block.len;
+        let nothing = Flight { from: Nanos(0), until: Nanos(0) };
+        let from = asked.unwrap_or(block.start_ns).min(block.start_ns);
+        self.flights.push(block.done_ns.map_or(nothing, |until| Flight { from, until }));
+        self.requests.push(Request {
+            offset: offset.map_or(NO_OFFSET, |offset| offset.0),
+            line: line as u32,
+            pid,
+            len: block.len.0 as u32,
+        });
     }
 }
 
-/// One line per file with what needs no requests.
+impl Flow for Sums<'_> {
+    fn fill(&mut self, fill: &FillRow) {
+        if !sound::is_fill(self.rows.files.len(), fill) {
+            self.wrong += 1;
+            return;
+        }
+        self.touch(fill.file, fill.at_ns);
+        self.files[fill.file.0 as usize].filled += fill.len;
+        self.totals.filled += fill.len;
+        *self.by_cause.entry(fill.cause).or_default() += fill.len;
+        *self.filled_by.entry(fill.pid).or_default() += fill.len;
+        if let Some(sections) = self.sections.get_mut(&fill.file.0) {
+            overlaps(sections, fill.offset, fill.len, |section, bytes| section.filled += bytes);
+        }
+        self.pages.fill(fill);
+    }
+
+    fn read(&mut self, read: &ReadRow) {
+        if !sound::is_read(self.rows.files.len(), read) {
+            self.wrong += 1;
+            return;
+        }
+        self.touch(read.file, read.at_ns);
+        self.asked.read(&self.rows.files, read);
+    }
+
+    fn fault(&mut self, fault: &FaultRow) {
+        if !sound::is_fault(self.rows.files.len(), fault) {
+            self.wrong += 1;
+            return;
+        }
+        self.touch(fault.file, fault.at_ns);
+        self.asked.fault(&self.rows.files, fault);
+    }
+
+    fn block(&mut self, block: &BlockRow) {
+        if !sound::is_request(self.rows.files.len(), block) {
+            self.wrong += 1;
+            return;
+        }
+        match block.pid {
+            None => self.totals.others_requests += 1,
+            Some(_) if block.write => {
+                self.totals.writes += 1;
+                self.totals.written += block.len;
+            }
+            Some(pid) => self.request(block, pid),
+        }
+    }
+}
+
+/// One line per file with what is known before anything comes.
 fn file_lines(rows: &TraceRows, needed: Option<&Needed>) -> Vec<FileReport> {
-    let opens: std::collections::HashMap<_, _> = rows.opens.iter().map(|open| (&open.path, open.count)).collect();
+    let opens: HashMap<_, _> = rows.opens.iter().map(|open| (&open.path, open.count)).collect();
     let owned_by = owned_by(rows);
     let mut lines: Vec<FileReport> = (0..)
         .map(FileId)
         .zip(&rows.files)
-        .zip(asked::bytes_by_file(rows))
-        .map(|((id, file), asked)| FileReport {
+        .map(|(id, file)| FileReport {
             path: shown(&file.path),
             size: file.size,
-            asked: Bytes(asked),
             needed: needed.and_then(|needed| needed.of_file(id)),
             held_by: needed.and_then(|needed| needed.held_by(id)).cloned(),
             extents: file.extents,
@@ -103,25 +273,22 @@ fn file_lines(rows: &TraceRows, needed: Option<&Needed>) -> Vec<FileReport> {
             ..empty_line(file.owner, file.kind)
         })
         .collect();
-    let mut touch = |file: model::FileId, at: Nanos| {
-        let first = &mut lines[file.0 as usize].first_touch_ns;
-        *first = Some(first.map_or(at, |known| known.min(at)));
-    };
-    rows.fills.iter().for_each(|fill| touch(fill.file, fill.at_ns));
-    rows.reads.iter().for_each(|read| touch(read.file, read.at_ns));
-    rows.faults.iter().for_each(|fault| touch(fault.file, fault.at_ns));
-    rows.mmaps.iter().for_each(|map| touch(map.file, map.at_ns));
-    rows.syncs.iter().for_each(|sync| touch(sync.file, sync.at_ns));
-    rows.direct.iter().for_each(|direct| touch(direct.file, direct.at_ns));
+    rows.mmaps.iter().for_each(|map| touch(&mut lines, map.file, map.at_ns));
+    rows.syncs.iter().for_each(|sync| touch(&mut lines, sync.file, sync.at_ns));
+    rows.direct.iter().for_each(|direct| touch(&mut lines, direct.file, direct.at_ns));
     for direct in rows.direct.iter().filter(|direct| !direct.write) {
         let line = &mut lines[direct.file.0 as usize];
         // The last read of a file asks for more than there is.
         let most = if line.kind == FileKind::Regular { line.size.0.saturating_sub(direct.offset.0) } else { u64::MAX };
         line.direct += Bytes(direct.len.0.min(most));
     }
-    rows.fills.iter().for_each(|fill| lines[fill.file.0 as usize].filled += fill.len);
     rows.syncs.iter().for_each(|sync| lines[sync.file.0 as usize].syncs += 1);
     lines
+}
+
+fn touch(lines: &mut [FileReport], file: FileId, at: Nanos) {
+    let first = &mut lines[file.0 as usize].first_touch_ns;
+    *first = Some(first.map_or(at, |known| known.min(at)));
 }
 
 /// How it is known whose each file is.
@@ -159,35 +326,6 @@ fn empty_line(owner: Owner, kind: FileKind) -> FileReport {
     }
 }
 
-/// The program's read requests by issue time; adds lines for those that belong to no file.
-fn requests<'a>(rows: &'a TraceRows, files: &mut Vec<FileReport>) -> Vec<Request<'a>> {
-    let mut pages = PagesOnTheirWay::new(rows);
-    let mut requests = Vec::new();
-    for block in &rows.blocks {
-        pages.take_in(block.start_ns);
-        if block.write || block.pid.is_none() {
-            continue;
-        }
-        let (file, offset) = match block.served {
-            Served::File(file, offset) => (Some(file.0), Some(offset)),
-            Served::Metadata => (pages.metadata_file(block), None),
-            Served::Unknown => (None, None),
-        };
-        let place = offset.map(|offset| offset.0).or_else(|| pages.metadata_offset(file?, block));
-        let asked = file.zip(place).and_then(|(file, offset)| pages.asked(file, offset, block.len));
-        let flight =
-            block.done_ns.map(|until| Flight { from: asked.unwrap_or(block.start_ns).min(block.start_ns), until });
-        let line = file.map_or_else(|| line_without_file(files, rows.files.len(), block), |file| file as usize);
-        requests.push(Request { block, line, offset, flight, share: 0.0 });
-    }
-    let nothing = Flight { from: Nanos(0), until: Nanos(0) };
-    let flights: Vec<Flight> = requests.iter().map(|request| request.flight.unwrap_or(nothing)).collect();
-    for (request, share) in requests.iter_mut().zip(waiting::fair_shares(&flights)) {
-        request.share = share;
-    }
-    requests
-}
-
 /// The line for requests of metadata whose device is not among the files, or of nothing that is known.
 fn line_without_file(files: &mut Vec<FileReport>, known: usize, block: &BlockRow) -> usize {
     let (major, minor) = (libc::major(block.dev), libc::minor(block.dev));
@@ -205,16 +343,14 @@ fn line_without_file(files: &mut Vec<FileReport>, known: usize, block: &BlockRow
 }
 
 /// When pages that requests bring were asked for, and where metadata lies.
-struct PagesOnTheirWay<'a> {
-    rows: &'a TraceRows,
-    next: usize,
+struct PagesOnTheirWay {
     fills: NumberMap<u64, Nanos>,
     /// Metadata files: number, device, first byte on disk, offset in the device, length.
     devices: Vec<(u32, u64, u64, u64, u64)>,
 }
 
-impl<'a> PagesOnTheirWay<'a> {
-    fn new(rows: &'a TraceRows) -> Self {
+impl PagesOnTheirWay {
+    fn of(rows: &TraceRows) -> Self {
         let place = |extent: &model::ExtentRow| {
             let file = rows.files.get(extent.file.0 as usize)?;
             (file.kind == FileKind::Metadata).then_some((
@@ -225,17 +361,12 @@ impl<'a> PagesOnTheirWay<'a> {
                 extent.len.0,
             ))
         };
-        Self { rows, next: 0, fills: NumberMap::default(), devices: rows.extents.iter().filter_map(place).collect() }
+        Self { fills: NumberMap::default(), devices: rows.extents.iter().filter_map(place).collect() }
     }
 
-    fn take_in(&mut self, until: Nanos) {
-        while let Some(fill) = self.rows.fills.get(self.next)
-            && fill.at_ns <= until
-        {
-            for page in fill.offset.0 / PAGE..(fill.offset.0 + fill.len.0).div_ceil(PAGE) {
-                self.fills.insert(page_key(fill.file.0, page), fill.at_ns);
-            }
-            self.next += 1;
+    fn fill(&mut self, fill: &FillRow) {
+        for page in fill.offset.0 / PAGE..(fill.offset.0 + fill.len.0).div_ceil(PAGE) {
+            self.fills.insert(page_key(fill.file.0, page), fill.at_ns);
         }
     }
 
@@ -264,95 +395,57 @@ impl<'a> PagesOnTheirWay<'a> {
     }
 }
 
-/// The sums.
-fn totals(rows: &TraceRows, requests: &[Request<'_>]) -> Totals {
-    let flights: Vec<Flight> = requests.iter().filter_map(|request| request.flight).collect();
-    let unattributed = requests.iter().filter(|request| request.block.served == Served::Unknown).count() as u64;
-    let mut totals = Totals {
-        filled: rows.fills.iter().map(|fill| fill.len).sum(),
-        read_from_disk: requests.iter().map(|request| request.block.len).sum(),
-        requests: requests.len() as u64,
-        metadata_requests: requests.iter().filter(|request| request.block.served == Served::Metadata).count() as u64,
-        waiting: waiting::union(&flights),
-        unattributed_requests: unattributed,
-        attributed_share: 1.0 - unattributed as f64 / requests.len().max(1) as f64,
-        others_requests: rows.blocks.iter().filter(|block| block.pid.is_none()).count() as u64,
-        unfinished_requests: requests.iter().filter(|request| request.flight.is_none()).count() as u64,
-        ..Totals::default()
-    };
-    for block in rows.blocks.iter().filter(|block| block.write && block.pid.is_some()) {
-        totals.writes += 1;
-        totals.written += block.len;
+/// Sections that are not empty by file, each file's by place.
+fn sections(all: &[SectionRow]) -> NumberMap<u32, Vec<Section>> {
+    let mut by_file: NumberMap<u32, Vec<Section>> = NumberMap::default();
+    for (number, section) in all.iter().enumerate().filter(|(_, section)| section.len.0 > 0) {
+        let (start, end) = (section.offset.0, section.offset.0.saturating_add(section.len.0));
+        by_file.entry(section.file.0).or_default().push(Section { number, start, end, filled: 0, share: 0.0 });
     }
-    let mut heads: NumberMap<u64, u64> = NumberMap::default();
-    for request in requests {
-        let (start, end) = (request.block.disk.0, request.block.disk.0 + request.block.len.0);
-        if let Some(head) = heads.insert(request.block.dev, end)
-            && head != start
-        {
-            totals.seeks += 1;
-            totals.seek_distance += Bytes(head.abs_diff(start));
-        }
-    }
-    totals
+    by_file.values_mut().for_each(|sections| sections.sort_by_key(|section| section.start));
+    by_file
 }
 
-/// Gives fills and waiting times to ELF sections, by bytes.
-fn sections(rows: &TraceRows, requests: &[Request<'_>], needed: Option<&Needed>, files: &mut [FileReport]) {
-    let mut by_file: NumberMap<u32, Vec<(&SectionRow, u64, f64)>> = NumberMap::default();
-    for section in rows.sections.iter().filter(|section| section.len.0 > 0) {
-        by_file.entry(section.file.0).or_default().push((section, 0, 0.0));
-    }
-    by_file.values_mut().for_each(|sections| sections.sort_by_key(|(section, ..)| section.offset));
-    for fill in &rows.fills {
-        if let Some(sections) = by_file.get_mut(&fill.file.0) {
-            overlaps(sections, fill.offset, fill.len, |(_, filled, _), bytes| *filled += bytes);
-        }
-    }
-    for request in requests {
-        if let (Some(offset), Some(sections)) = (request.offset, by_file.get_mut(&(request.line as u32))) {
-            let per_byte = request.share / request.block.len.0.max(1) as f64;
-            overlaps(sections, offset, request.block.len, |(_, _, share), bytes| *share += per_byte * bytes as f64);
-        }
-    }
+/// Lines for ELF sections that something came in of, or that were waited for.
+fn section_lines(
+    rows: &TraceRows,
+    by_file: NumberMap<u32, Vec<Section>>,
+    needed: Option<&Needed>,
+    files: &mut [FileReport],
+) {
     for (file, sections) in by_file {
         files[file as usize].sections = sections
             .into_iter()
-            .filter(|(_, filled, share)| *filled > 0 || *share > 0.0)
-            .map(|(section, filled, share)| SectionReport {
-                name: section.name.clone(),
-                size: section.len,
-                filled: Bytes(filled),
-                needed: needed.and_then(|needed| needed.of_section(section)),
-                waiting: waiting::rounded(share),
+            .filter(|section| section.filled > 0 || section.share > 0.0)
+            .map(|section| {
+                let row = &rows.sections[section.number];
+                SectionReport {
+                    name: row.name.clone(),
+                    size: row.len,
+                    filled: Bytes(section.filled),
+                    needed: needed.and_then(|needed| needed.of_section(row)),
+                    waiting: waiting::rounded(section.share),
+                }
             })
             .collect();
     }
 }
 
 /// Calls `each` with the sections that a range overlaps and by how many bytes. Sections are sorted by offset.
-fn overlaps<'a, 's>(
-    sections: &'s mut [(&'a SectionRow, u64, f64)],
-    offset: FileOffset,
-    len: Bytes,
-    mut each: impl FnMut(&'s mut (&'a SectionRow, u64, f64), u64),
-) {
+fn overlaps(sections: &mut [Section], offset: FileOffset, len: Bytes, mut each: impl FnMut(&mut Section, u64)) {
     let (start, end) = (offset.0, offset.0.saturating_add(len.0));
-    let behind = sections.partition_point(|(section, ..)| section.offset.0 < end);
+    let behind = sections.partition_point(|section| section.start < end);
     // Sections do not overlap in a file that a linker wrote: walking back may stop at the first that ends before.
-    for entry in sections[..behind].iter_mut().rev() {
-        let section_end = entry.0.offset.0.saturating_add(entry.0.len.0);
-        if section_end <= start {
+    for section in sections[..behind].iter_mut().rev() {
+        if section.end <= start {
             break;
         }
-        let bytes = section_end.min(end) - entry.0.offset.0.max(start);
-        each(entry, bytes);
+        let bytes = section.end.min(end) - section.start.max(start);
+        each(section, bytes);
     }
 }
 
-fn by_cause(rows: &TraceRows) -> Vec<CauseReport> {
-    let mut sums = std::collections::BTreeMap::<Cause, Bytes>::new();
-    rows.fills.iter().for_each(|fill| *sums.entry(fill.cause).or_default() += fill.len);
+fn by_cause(sums: BTreeMap<Cause, Bytes>) -> Vec<CauseReport> {
     let mut list: Vec<_> = sums.into_iter().map(|(cause, filled)| CauseReport { cause, filled }).collect();
     list.sort_by_key(|line| std::cmp::Reverse(line.filled));
     list
@@ -386,18 +479,16 @@ fn by_rule<'a>(files: impl Iterator<Item = &'a FileReport>) -> Vec<RuleReport> {
     list
 }
 
-fn processes(rows: &TraceRows, requests: &[Request<'_>]) -> Vec<ProcessReport> {
-    let mut sums: NumberMap<u32, (Bytes, u64, f64)> = NumberMap::default();
-    rows.fills.iter().for_each(|fill| sums.entry(fill.pid).or_default().0 += fill.len);
-    for request in requests {
-        let sum = sums.entry(request.block.pid.unwrap_or_default()).or_default();
-        sum.1 += 1;
-        sum.2 += request.share;
-    }
+fn processes(
+    rows: &TraceRows,
+    mut filled_by: NumberMap<u32, Bytes>,
+    mut requests_of: NumberMap<u32, (u64, f64)>,
+) -> Vec<ProcessReport> {
     rows.processes
         .iter()
         .map(|process| {
-            let (filled, requests, share) = sums.remove(&process.pid).unwrap_or_default();
+            let filled = filled_by.remove(&process.pid).unwrap_or_default();
+            let (requests, share) = requests_of.remove(&process.pid).unwrap_or_default();
             ProcessReport {
                 pid: process.pid,
                 parent: process.parent,

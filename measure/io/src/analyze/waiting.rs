@@ -20,29 +20,30 @@ pub(super) struct Flight {
 ///
 /// With `V(t) = integral of 1 / n(t) dt`, a share is `V(until) - V(from)`: one pass over the sorted ends.
 pub(super) fn fair_shares(flights: &[Flight]) -> Vec<f64> {
-    let mut ends: Vec<(Nanos, bool, usize)> = Vec::with_capacity(flights.len() * 2);
-    for (index, flight) in flights.iter().enumerate().filter(|(_, flight)| flight.from < flight.until) {
-        ends.push((flight.from, true, index));
-        ends.push((flight.until, false, index));
-    }
-    ends.sort_unstable();
+    let flying = |index: &u32| flights[*index as usize].from < flights[*index as usize].until;
+    let mut begins: Vec<u32> = (0..flights.len() as u32).filter(flying).collect();
+    let mut ends = begins.clone();
+    begins.sort_by_key(|index| flights[*index as usize].from);
+    ends.sort_by_key(|index| flights[*index as usize].until);
     let mut shares = vec![0.0; flights.len()];
     let (mut value, mut in_flight, mut last) = (0.0_f64, 0_u32, Nanos(0));
-    for (at, begins, index) in ends {
-        if in_flight > 0 {
-            value += (at - last).0 as f64 / f64::from(in_flight);
-        }
-        last = at;
-        match begins {
-            true => {
-                shares[index] = -value;
-                in_flight += 1;
+    let mut begins = begins.into_iter().peekable();
+    for ending in ends {
+        let until = flights[ending as usize].until;
+        // What ends at a moment ends before anything begins.
+        while let Some(beginning) = begins.next_if(|index| flights[*index as usize].from < until) {
+            let at = flights[beginning as usize].from;
+            if in_flight > 0 {
+                value += (at - last).0 as f64 / f64::from(in_flight);
             }
-            false => {
-                shares[index] += value;
-                in_flight -= 1;
-            }
+            last = at;
+            shares[beginning as usize] = -value;
+            in_flight += 1;
         }
+        value += (until - last).0 as f64 / f64::from(in_flight);
+        last = until;
+        shares[ending as usize] += value;
+        in_flight -= 1;
     }
     shares
 }
