@@ -1,8 +1,8 @@
 //! What a recorded start would have cost on other disks: the room's public result, as JSON, the terminal and the viewer
 //! show it. Pure.
 
-use crate::model::Model;
-use crate::simulate::{Outcome, Request, by_device, predict};
+use crate::model::{Ask, Drive, Model};
+use crate::simulate::{Cost, Devices, Outcome, Request, Served, Waits, cut, disk_ratio, merged, prefetched, replay};
 use model::{BlockRow, Bytes, Nanos};
 use serde::{Deserialize, Serialize};
 
@@ -66,41 +66,81 @@ pub struct Order {
 
 /// The requests of the program in its start of `length`, on these disks. `None`: it made no request.
 pub fn report(blocks: &[BlockRow], length: Nanos, disks: &[&Model]) -> Option<Report> {
-    let own: Vec<BlockRow> =
-        blocks.iter().filter(|block| block.pid.is_some() && block.start_ns <= length).cloned().collect();
-    let devices = by_device(&own);
-    let (device, requests) = devices.first()?;
-    Some(Report {
-        device: *device,
-        length_ns: length,
-        requests: requests.len() as u64,
-        bytes: requests.iter().map(|request| request.ask.len).sum(),
-        elsewhere: devices[1..].iter().map(|(_, requests)| requests.len() as u64).sum(),
-        disks: disks.iter().map(|model| on_disk(model, requests, length)).collect(),
-    })
+    let mut requests = Requests::default();
+    blocks.iter().for_each(|block| requests.add(block));
+    requests.report(length, disks)
 }
 
-fn on_disk(model: &Model, requests: &[Request], length: Nanos) -> OnDisk {
-    let prediction = predict(model, requests, length);
-    OnDisk {
-        disk: model.name.clone(),
-        title: model.title.clone(),
-        as_is_ns: prediction.as_came.disk_time,
-        sorted_ns: prediction.sorted.disk_time,
-        ratio: prediction.disk_ratio,
-        as_is: order(&prediction.as_came),
-        sorted: order(&prediction.sorted),
+/// The requests of a program as they come.
+#[derive(Clone, Debug, Default)]
+pub struct Requests(Devices);
+
+impl Requests {
+    /// Adds a request; those of other programs do not count.
+    pub fn add(&mut self, block: &BlockRow) {
+        if block.pid.is_some() {
+            self.0.add(block);
+        }
+    }
+
+    /// Those of a start of `length`, on these disks. `None`: it made none.
+    pub fn report(mut self, length: Nanos, disks: &[&Model]) -> Option<Report> {
+        self.0.until(length);
+        let mut devices = self.0.by_bytes().into_iter();
+        let (device, mut requests) = devices.next()?;
+        let elsewhere = devices.map(|(_, requests)| requests.len() as u64).sum();
+        requests.sort_by_key(|request| request.issue);
+        let pieces = cut(&merged(requests.iter().map(|request| request.ask)));
+        let waits = Waits::of(&requests, length);
+        let start = Start { requests: &requests, pieces: &pieces, waits: &waits, length };
+        Some(Report {
+            device,
+            length_ns: length,
+            requests: requests.len() as u64,
+            bytes: requests.iter().map(|request| request.ask.len).sum(),
+            elsewhere,
+            disks: disks.iter().map(|model| start.on_disk(model)).collect(),
+        })
     }
 }
 
-fn order(outcome: &Outcome) -> Order {
-    Order {
-        start_ns: outcome.length,
-        requests: outcome.served.len() as u64,
-        bytes: outcome.bytes,
-        seeks: outcome.seeks,
-        travel: outcome.travel,
+/// A start on one device, with all that is the same on every disk.
+struct Start<'a> {
+    /// By issue.
+    requests: &'a [Request],
+    /// All reads in the order of the disk.
+    pieces: &'a [Ask],
+    waits: &'a Waits,
+    length: Nanos,
+}
+
+impl Start<'_> {
+    /// What [`simulate::predict`](crate::simulate::predict) says, without every single request.
+    fn on_disk(&self, model: &Model) -> OnDisk {
+        let span = Bytes(self.requests.iter().map(|request| request.ask.end()).max().unwrap_or(0));
+        let drive = || Drive::new(model.clone(), span);
+        let replayed =
+            |cost, each: &mut dyn FnMut(Served)| replay(drive(), self.requests, self.waits, self.length, cost, each);
+        let (mut came, mut in_order) = (0, 0);
+        let as_came = replayed(Cost::All, &mut |_| came += 1);
+        // Only what costs time comes behind the reads: writes.
+        let mut writes = Vec::new();
+        let rest = replayed(Cost::Writes, &mut |served| writes.extend(served.service.is_some().then_some(served)));
+        let sorted = prefetched(drive(), self.pieces, (rest.length, &writes), &mut |_| in_order += 1);
+        OnDisk {
+            disk: model.name.clone(),
+            title: model.title.clone(),
+            as_is_ns: as_came.disk_time,
+            sorted_ns: sorted.disk_time,
+            ratio: disk_ratio(&as_came, &sorted),
+            as_is: order(&as_came, came),
+            sorted: order(&sorted, in_order),
+        }
     }
+}
+
+fn order(outcome: &Outcome, requests: u64) -> Order {
+    Order { start_ns: outcome.length, requests, bytes: outcome.bytes, seeks: outcome.seeks, travel: outcome.travel }
 }
 
 #[cfg(test)]
@@ -162,5 +202,40 @@ mod tests {
     fn the_disks_of_the_talk_are_there() {
         let presets = Presets::builtin();
         TALK.iter().for_each(|name| assert!(presets.get(name).is_ok()));
+    }
+
+    proptest::proptest! {
+        /// The report keeps no single request, and says what the prediction says that keeps all.
+        #[test]
+        fn sums_are_those_of_the_prediction(
+            asked in proptest::collection::vec((0_u64..50, 0_u64..3, 0_u64..5_000, proptest::bool::ANY), 1..60),
+            length in 0_u64..50,
+        ) {
+            let row = |(start, took, place, write): &(u64, u64, u64, bool)| BlockRow {
+                start_ns: Nanos(start * 1_000_000),
+                done_ns: Some(Nanos((start + took) * 1_000_000)),
+                write: *write,
+                flags: if *write { "W".into() } else { "R".into() },
+                ..reads(&[*place])[0].clone()
+            };
+            let rows: Vec<BlockRow> = asked.iter().map(row).collect();
+            let length = Nanos(length * 1_000_000);
+            let within: Vec<BlockRow> = rows.iter().filter(|row| row.start_ns <= length).cloned().collect();
+            let presets = Presets::builtin();
+            for model in TALK.map(|name| &presets.get(name).unwrap().model) {
+                let report = report(&rows, length, &[model]);
+                let Some((_, requests)) = crate::simulate::by_device(&within).into_iter().next() else {
+                    proptest::prop_assert_eq!(report, None);
+                    continue;
+                };
+                let told = crate::simulate::predict(model, &requests, length);
+                let disk = &report.unwrap().disks[0];
+                let sums = |outcome: &Outcome| order(outcome, outcome.served.len() as u64);
+                proptest::prop_assert_eq!(disk.as_is, sums(&told.as_came));
+                proptest::prop_assert_eq!(disk.sorted, sums(&told.sorted));
+                proptest::prop_assert_eq!(disk.as_is_ns, told.as_came.disk_time);
+                proptest::prop_assert_eq!(disk.ratio, told.disk_ratio);
+            }
+        }
     }
 }

@@ -20,7 +20,7 @@ use crate::model::{Ask, Direction, Drive, How, Model, Service};
 use model::{BlockRow, Bytes, DiskOffset, Nanos};
 use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+use std::collections::{BTreeMap, BinaryHeap};
 
 /// Requests of the sorted order are cut to this size, as the kernel does.
 const LARGEST: u64 = 1 << 20;
@@ -91,11 +91,13 @@ pub struct Prediction {
     pub length_ratio: f64,
 }
 
-/// Devices of a trace with their requests, the device with the most bytes first. A request whose end was not seen
-/// counts as done when it was issued.
-pub fn by_device(blocks: &[BlockRow]) -> Vec<(u64, Vec<Request>)> {
-    let mut devices: BTreeMap<u64, Vec<Request>> = BTreeMap::new();
-    for block in blocks {
+/// Devices of a trace with their requests, as these come.
+#[derive(Clone, Debug, Default)]
+pub struct Devices(BTreeMap<u64, Vec<Request>>);
+
+impl Devices {
+    /// Adds a request. One whose end was not seen counts as done when it was issued.
+    pub fn add(&mut self, block: &BlockRow) {
         let direction = match (block.write, block.flags.contains('F')) {
             // The kernel's flags: F before the W asks for a flush, F behind it for this write to be on the medium.
             (_, true) => Direction::Flush,
@@ -103,17 +105,35 @@ pub fn by_device(blocks: &[BlockRow]) -> Vec<(u64, Vec<Request>)> {
             (false, false) => Direction::Read,
         };
         if block.len.0 == 0 && direction != Direction::Flush {
-            continue;
+            return;
         }
-        devices.entry(block.dev).or_default().push(Request {
+        self.0.entry(block.dev).or_default().push(Request {
             issue: block.start_ns,
             done: block.done_ns.unwrap_or(block.start_ns).max(block.start_ns),
             ask: Ask { disk: block.disk, len: block.len, direction },
         });
     }
-    let mut devices: Vec<_> = devices.into_iter().collect();
-    devices.sort_by_key(|(_, requests)| Reverse(requests.iter().map(|request| request.ask.len.0).sum::<u64>()));
-    devices
+
+    /// Forgets what was issued after this.
+    pub fn until(&mut self, length: Nanos) {
+        self.0.values_mut().for_each(|requests| requests.retain(|request| request.issue <= length));
+        self.0.retain(|_, requests| !requests.is_empty());
+    }
+
+    /// The device with the most bytes first.
+    pub fn by_bytes(self) -> Vec<(u64, Vec<Request>)> {
+        let mut devices: Vec<_> = self.0.into_iter().collect();
+        devices.sort_by_key(|(_, requests)| Reverse(requests.iter().map(|request| request.ask.len.0).sum::<u64>()));
+        devices
+    }
+}
+
+/// Devices of a trace with their requests, the device with the most bytes first. A request whose end was not seen
+/// counts as done when it was issued.
+pub fn by_device(blocks: &[BlockRow]) -> Vec<(u64, Vec<Request>)> {
+    let mut devices = Devices::default();
+    blocks.iter().for_each(|block| devices.add(block));
+    devices.by_bytes()
 }
 
 /// The reads in the order of the disk: what touches or overlaps is one piece.
@@ -152,15 +172,23 @@ pub fn predict(model: &Model, requests: &[Request], length: Nanos) -> Prediction
     let as_came = as_came(drive(), &requests, length, Cost::All);
     let rest = self::as_came(drive(), &requests, length, Cost::Writes);
     let sorted = sorted(drive(), &requests, &rest);
-    let ratio = |one: Nanos, other: Nanos| if other.0 == 0 { 1.0 } else { one.0 as f64 / other.0 as f64 };
     Prediction {
         disk: model.name.clone(),
-        disk_ratio: ratio(as_came.disk_time, sorted.disk_time),
+        disk_ratio: disk_ratio(&as_came, &sorted),
         length_ratio: ratio(as_came.length, sorted.length),
         rest: rest.length,
         as_came,
         sorted,
     }
+}
+
+/// How many times as long the disk is busy in the first one.
+pub(crate) fn disk_ratio(as_came: &Outcome, sorted: &Outcome) -> f64 {
+    ratio(as_came.disk_time, sorted.disk_time)
+}
+
+fn ratio(one: Nanos, other: Nanos) -> f64 {
+    if other.0 == 0 { 1.0 } else { one.0 as f64 / other.0 as f64 }
 }
 
 /// Which requests cost time.
@@ -173,65 +201,124 @@ pub enum Cost {
 }
 
 /// The requests as they came, with the recorded pauses between them.
-pub fn as_came(mut drive: Drive, requests: &[Request], length: Nanos, cost: Cost) -> Outcome {
+pub fn as_came(drive: Drive, requests: &[Request], length: Nanos, cost: Cost) -> Outcome {
     let mut requests = requests.to_vec();
     requests.sort_by_key(|request| request.issue);
-    let (waits_for, last) = dependencies(&requests, length);
-    let mut followers: Vec<Vec<usize>> = vec![Vec::new(); requests.len()];
-    let mut ready = BinaryHeap::new();
-    for (index, before) in waits_for.iter().enumerate() {
-        match before {
-            Some(before) => followers[*before].push(index),
-            None => ready.push(Reverse((requests[index].issue, index))),
-        }
-    }
+    let mut served = Vec::with_capacity(requests.len());
+    let waits = Waits::of(&requests, length);
+    let outcome = replay(drive, &requests, &waits, length, cost, &mut |one| served.push(one));
+    Outcome { served, ..outcome }
+}
+
+/// The same of requests by issue of which it is known what they wait for; each goes to `each` as it is served, and none
+/// is in the outcome: a start may have millions.
+pub(crate) fn replay(
+    mut drive: Drive,
+    requests: &[Request],
+    waits: &Waits,
+    length: Nanos,
+    cost: Cost,
+    each: &mut dyn FnMut(Served),
+) -> Outcome {
+    let issue = |index: &u32| Reverse((requests[*index as usize].issue, *index));
+    let mut ready: BinaryHeap<_> = waits.for_none.iter().map(issue).collect();
     let mut outcome = Outcome { length, ..Outcome::default() };
     while let Some(Reverse((issue, index))) = ready.pop() {
-        let request = &requests[index];
+        let request = &requests[index as usize];
         let costs = cost == Cost::All || request.ask.direction != Direction::Read;
         let served = Served { ask: request.ask, issue, service: costs.then(|| drive.serve(issue, &request.ask)) };
-        for &follower in &followers[index] {
-            let pause = requests[follower].issue - request.done;
+        for follower in waits.followers(index) {
+            let pause = requests[follower as usize].issue - request.done;
             ready.push(Reverse((served.done() + pause, follower)));
         }
-        if last == Some(index) {
+        if waits.last == Some(index) {
             outcome.length = served.done() + (length - request.done);
         }
-        outcome.add(served);
+        outcome.count(&served);
+        each(served);
     }
     outcome
 }
 
-/// For each request (sorted by issue) the one that was done last before its issue, and the same for the end of the
-/// start.
-fn dependencies(requests: &[Request], length: Nanos) -> (Vec<Option<usize>>, Option<usize>) {
-    let mut done: BTreeSet<(Nanos, usize)> = BTreeSet::new();
-    let before = |done: &BTreeSet<(Nanos, usize)>, at: Nanos| {
-        done.range(..=(at, usize::MAX)).next_back().map(|(_, index)| *index)
-    };
-    let mut waits_for = Vec::with_capacity(requests.len());
-    for (index, request) in requests.iter().enumerate() {
-        waits_for.push(before(&done, request.issue));
-        done.insert((request.done, index));
+/// Which request each waits for: of requests sorted by issue the one that was done last before.
+pub(crate) struct Waits {
+    /// Those that wait for no other.
+    for_none: Vec<u32>,
+    /// By request: one that waits for it. [`Waits::NONE`]: none does.
+    first: Vec<u32>,
+    /// By request: another one that waits for the same.
+    next: Vec<u32>,
+    /// The one that was done last before the start was over.
+    last: Option<u32>,
+}
+
+impl Waits {
+    const NONE: u32 = u32::MAX;
+
+    /// Of requests sorted by issue.
+    pub(crate) fn of(requests: &[Request], length: Nanos) -> Self {
+        let none = vec![Self::NONE; requests.len()];
+        let mut waits = Self { for_none: Vec::new(), first: none.clone(), next: none, last: None };
+        // Those that were not done when the last request was issued, and the last one that was. Issues only grow.
+        let mut under_way = BinaryHeap::new();
+        let mut done: Option<(Nanos, u32)> = None;
+        for (index, request) in (0_u32..).zip(requests) {
+            while let Some(Reverse(one)) = under_way.peek().copied().filter(|Reverse((at, _))| *at <= request.issue) {
+                under_way.pop();
+                done = done.max(Some(one));
+            }
+            match done {
+                Some((_, before)) => {
+                    waits.next[index as usize] = waits.first[before as usize];
+                    waits.first[before as usize] = index;
+                }
+                None => waits.for_none.push(index),
+            }
+            under_way.push(Reverse((request.done, index)));
+        }
+        let ended = (0_u32..).zip(requests).map(|(index, request)| (request.done, index));
+        waits.last = ended.filter(|(at, _)| *at <= length).max().map(|(_, index)| index);
+        waits
     }
-    let last = before(&done, length);
-    (waits_for, last)
+
+    /// Those that wait for a request.
+    fn followers(&self, index: u32) -> impl Iterator<Item = u32> {
+        let known = |index: u32| Some(index).filter(|index| *index != Self::NONE);
+        std::iter::successors(known(self.first[index as usize]), move |index| known(self.next[*index as usize]))
+    }
 }
 
 /// All reads in the order of the disk at once, then the rest of the start.
-fn sorted(mut drive: Drive, requests: &[Request], rest: &Outcome) -> Outcome {
+fn sorted(drive: Drive, requests: &[Request], rest: &Outcome) -> Outcome {
+    let mut served = Vec::new();
     let pieces = cut(&merged(requests.iter().map(|request| request.ask)));
+    let outcome = prefetched(drive, &pieces, (rest.length, &rest.served), &mut |one| served.push(one));
+    Outcome { served, ..outcome }
+}
+
+/// The same of reads that are in order, and of the length of the rest with its requests; each request goes to `each` as
+/// it is served, and none is in the outcome.
+pub(crate) fn prefetched(
+    mut drive: Drive,
+    pieces: &[Ask],
+    (length, served): (Nanos, &[Served]),
+    each: &mut dyn FnMut(Served),
+) -> Outcome {
     let mut outcome = Outcome::default();
     for ask in pieces {
-        let service = drive.serve(Nanos(0), &ask);
+        let service = drive.serve(Nanos(0), ask);
         outcome.length = outcome.length.max(service.done);
-        outcome.add(Served { ask, issue: Nanos(0), service: Some(service) });
+        let served = Served { ask: *ask, issue: Nanos(0), service: Some(service) };
+        outcome.count(&served);
+        each(served);
     }
     let prefetched = outcome.length;
-    for served in rest.served.iter().filter(|served| served.service.is_some()) {
-        outcome.add(served.later(prefetched));
+    for served in served.iter().filter(|served| served.service.is_some()) {
+        let served = served.later(prefetched);
+        outcome.count(&served);
+        each(served);
     }
-    outcome.length += rest.length;
+    outcome.length += length;
     outcome
 }
 
@@ -245,7 +332,7 @@ impl Served {
 }
 
 impl Outcome {
-    fn add(&mut self, served: Served) {
+    fn count(&mut self, served: &Served) {
         self.bytes += served.ask.len;
         if let Some(service) = served.service {
             // Services come in the order of their start, also those of several channels.
@@ -254,7 +341,6 @@ impl Outcome {
             self.travel += service.travel;
             self.seeks += u64::from(service.how == How::Seek && service.travel.0 > 0);
         }
-        self.served.push(served);
     }
 
     /// Time during which at least one request was at the disk or waiting for it.
@@ -276,6 +362,7 @@ mod tests {
     use crate::model::{Flash, Kind, Rotating, Seek, Units, Zone};
     use crate::preset::Presets;
     use proptest::prelude::*;
+    use std::collections::BTreeSet;
 
     const MB: u64 = 1_000_000;
     const MS: u64 = 1_000_000;
