@@ -3,7 +3,9 @@
 
 use flate2::{Compression, write::DeflateEncoder};
 use serde::Serialize;
+use std::collections::BTreeMap;
 use std::io::Write;
+use std::sync::{Mutex, PoisonError};
 
 /// How the numbers of a column were turned into varints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -30,33 +32,145 @@ pub struct Column {
 impl Column {
     /// Numbers that are small by themselves: lengths, indexes.
     pub fn plain(numbers: &[u64]) -> Self {
-        let unit = unit(numbers.iter().copied());
-        Self::pack(Coding::Plain, unit, numbers.iter().map(|number| number / unit))
+        let mut rising = Rising::plain();
+        numbers.iter().for_each(|number| rising.push(*number));
+        rising.column()
     }
 
     /// Numbers that are small on both sides of zero: what a prediction missed by.
     pub fn signed(numbers: &[i64]) -> Self {
-        let unit = unit(numbers.iter().map(|number| number.unsigned_abs()));
-        Self::pack(Coding::Signed, unit, numbers.iter().map(|number| zigzag(number / unit as i64)))
+        let mut rising = Rising::signed();
+        numbers.iter().for_each(|number| rising.push_signed(*number));
+        rising.column()
     }
 
     /// Numbers that are near the one before: times.
     pub fn delta(numbers: &[u64]) -> Self {
-        let unit = unit(numbers.iter().copied());
-        let mut before = 0;
-        let steps = numbers.iter().map(|number| {
-            let step = (number / unit) as i64 - before;
-            before += step;
-            zigzag(step)
-        });
-        Self::pack(Coding::Delta, unit, steps)
+        let mut rising = Rising::delta();
+        numbers.iter().for_each(|number| rising.push(*number));
+        rising.column()
+    }
+}
+
+/// A column whose numbers come one by one: it takes the room of its varints, a byte or two a number.
+#[derive(Clone, Debug)]
+pub struct Rising {
+    coding: Coding,
+    /// The greatest common divisor so far; 0: of zeros only.
+    unit: u64,
+    before: u64,
+    /// The varints, not yet divided by the unit, which is known in the end.
+    varints: Vec<u8>,
+}
+
+impl Rising {
+    fn of(coding: Coding) -> Self {
+        Self { coding, unit: 0, before: 0, varints: Vec::new() }
     }
 
-    fn pack(coding: Coding, unit: u64, numbers: impl Iterator<Item = u64>) -> Self {
-        let mut varints = Vec::new();
-        numbers.for_each(|number| push_varint(&mut varints, number));
-        Self { coding, unit, data: base64(&deflated(&varints)) }
+    /// Numbers that are small by themselves.
+    pub fn plain() -> Self {
+        Self::of(Coding::Plain)
     }
+
+    /// Numbers that are small on both sides of zero.
+    pub fn signed() -> Self {
+        Self::of(Coding::Signed)
+    }
+
+    /// Numbers that are near the one before.
+    pub fn delta() -> Self {
+        Self::of(Coding::Delta)
+    }
+
+    /// Adds a number.
+    pub fn push(&mut self, number: u64) {
+        self.divide(number);
+        match self.coding {
+            Coding::Plain => push_varint(&mut self.varints, number),
+            Coding::Signed => push_varint(&mut self.varints, zigzag(number.cast_signed())),
+            Coding::Delta => {
+                push_varint(&mut self.varints, zigzag(number.wrapping_sub(self.before).cast_signed()));
+                self.before = number;
+            }
+        }
+    }
+
+    /// Adds a number of a signed column.
+    pub fn push_signed(&mut self, number: i64) {
+        debug_assert_eq!(self.coding, Coding::Signed);
+        self.divide(number.unsigned_abs());
+        push_varint(&mut self.varints, zigzag(number));
+    }
+
+    fn divide(&mut self, number: u64) {
+        if self.unit != 1 && (self.unit == 0 || !number.is_multiple_of(self.unit)) {
+            let (mut a, mut b) = (self.unit, number);
+            while b != 0 {
+                (a, b) = (b, a % b);
+            }
+            self.unit = a;
+        }
+    }
+
+    /// The numbers of a plain or delta column again.
+    pub fn numbers(&self) -> impl Iterator<Item = u64> {
+        let mut before = 0_u64;
+        varints(&self.varints).map(move |number| match self.coding {
+            Coding::Plain | Coding::Signed => number,
+            Coding::Delta => {
+                before = before.wrapping_add_signed(unzigzag(number));
+                before
+            }
+        })
+    }
+
+    /// All numbers are there.
+    pub fn column(self) -> Column {
+        let unit = self.unit.max(1);
+        let divided = if unit == 1 {
+            self.varints
+        } else {
+            let mut divided = Vec::with_capacity(self.varints.len() / 2);
+            for number in varints(&self.varints) {
+                // A difference of multiples is one, too.
+                let number = match self.coding {
+                    Coding::Plain => number / unit,
+                    Coding::Signed | Coding::Delta => zigzag(unzigzag(number) / unit as i64),
+                };
+                push_varint(&mut divided, number);
+            }
+            divided
+        };
+        Column { coding: self.coding, unit, data: base64(&deflated(&divided)) }
+    }
+}
+
+/// Turns columns into text, on all CPUs: deflating is most of the work of a page.
+pub fn columns(rising: Vec<(&'static str, Rising)>) -> BTreeMap<&'static str, Column> {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(rising.len()).max(1);
+    // The longest first, so that none is left for one thread in the end.
+    let mut left = rising;
+    left.sort_by_key(|(_, column)| column.varints.len());
+    let left = Mutex::new(left);
+    let work = || {
+        let mut done = Vec::new();
+        while let Some((name, column)) = { left.lock().unwrap_or_else(PoisonError::into_inner).pop() } {
+            done.push((name, column.column()));
+        }
+        done
+    };
+    std::thread::scope(|scope| {
+        let others: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
+        let mut all: BTreeMap<&'static str, Column> = work().into_iter().collect();
+        for other in others {
+            match other.join() {
+                Ok(done) => all.extend(done),
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        }
+        all
+    })
 }
 
 /// Many texts as one: joined by NUL, deflated, in base64.
@@ -76,24 +190,27 @@ impl Texts {
     }
 }
 
-/// The greatest common divisor; 1 if all numbers are 0.
-fn unit(numbers: impl Iterator<Item = u64>) -> u64 {
-    let mut divisor = 0;
-    for number in numbers {
-        let (mut a, mut b) = (divisor, number);
-        while b != 0 {
-            (a, b) = (b, a % b);
-        }
-        divisor = a;
-        if divisor == 1 {
-            break;
-        }
-    }
-    divisor.max(1)
-}
-
 fn zigzag(number: i64) -> u64 {
     ((number << 1) ^ (number >> 63)) as u64
+}
+
+fn unzigzag(number: u64) -> i64 {
+    (number >> 1).cast_signed() ^ -(number & 1).cast_signed()
+}
+
+fn varints(bytes: &[u8]) -> impl Iterator<Item = u64> {
+    let mut bytes = bytes.iter();
+    std::iter::from_fn(move || {
+        let (mut number, mut shift) = (0, 0);
+        for byte in bytes.by_ref() {
+            number |= u64::from(byte & 0x7f) << shift;
+            shift += 7;
+            if byte & 0x80 == 0 {
+                return Some(number);
+            }
+        }
+        None
+    })
 }
 
 /// LEB128: seven bits a byte, the lowest first; the highest bit says that more follow.

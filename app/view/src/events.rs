@@ -1,10 +1,10 @@
 //! The events of a trace as columns. Pure. What a column holds, and what it is predicted from, is in
 //! `docs/view-format.md`; `viewer/src/logic/events.ts` predicts the same and adds what was missed.
 
-use crate::columns::Column;
-use crate::requests::{Request, requests};
+use crate::columns::{Column, Rising, columns};
+use crate::requests::{Line, Pages, Request};
 use crate::{EVENTS_SCHEMA, TraceOf};
-use model::{Cause, FileId, Nanos, ProcessRow, RunId, Served, TraceRows};
+use model::{BlockRow, Cause, FaultRow, FileId, FillRow, Flow, Nanos, ProcessRow, ReadRow, RunId, Served, TraceRows};
 use serde::Serialize;
 use serde_json::Value;
 use std::collections::{BTreeMap, HashMap};
@@ -14,16 +14,22 @@ const TIME_NS: u64 = 1000;
 
 /// All events of a page.
 #[derive(Debug, Serialize)]
-pub struct Events {
+pub struct Events<'a> {
     schema: &'static str,
-    traces: Vec<Trace>,
+    traces: Vec<&'a PackedTrace>,
+}
+
+impl<'a> Events<'a> {
+    pub fn of(traces: Vec<&'a PackedTrace>) -> Self {
+        Self { schema: EVENTS_SCHEMA, traces }
+    }
 }
 
 /// The events of one traced run. File numbers are lines of the document's `report.files`, process numbers those of
 /// `report.processes` plus one; 0 is somebody else.
 #[derive(Debug, Serialize)]
-struct Trace {
-    run: RunId,
+pub struct PackedTrace {
+    pub(crate) run: RunId,
     /// Device numbers as people write them (`254:1`), by the numbers in `requests`.
     devices: Vec<String>,
     /// The kernel's flags of requests (`RA`), by the numbers in `requests`.
@@ -44,33 +50,97 @@ pub(crate) struct Table {
     pub columns: BTreeMap<&'static str, Column>,
 }
 
-/// Packs the events of all traces. `document` is the `thaw.report/1` that the page shows.
-pub fn pack(document: &Value, traces: &[TraceOf<'_>]) -> Events {
-    let _span = tracing::info_span!("pack events").entered();
-    Events { schema: EVENTS_SCHEMA, traces: traces.iter().map(|trace| of_trace(document, trace)).collect() }
+/// The events of a trace in the making: they are packed as they come ([`Flow`]).
+pub struct Packing<'a> {
+    rows: &'a TraceRows,
+    processes: Processes,
+    pages: Pages,
+    requests: RisingRequests,
+    fills: RisingTouches,
+    asks: RisingTouches,
+    /// Reads and faults until the last one came: they are packed by time.
+    asked: Vec<Touch>,
 }
 
-fn of_trace(document: &Value, trace: &TraceOf<'_>) -> Trace {
-    let rows = trace.rows;
-    let processes = Processes::of(&rows.processes);
-    let lines = lines(document, trace.run);
-    let requests = requests(rows, &lines);
-    let mut devices = Names::default();
-    let mut flags = Names::default();
-    let mut section_names = Names::default();
-    let sections = sections(rows, &mut section_names);
-    let table = request_table(rows, &requests, &processes, &mut devices, &mut flags);
-    Trace {
-        run: trace.run,
-        extents: extents(rows),
-        sections,
-        requests: table,
-        fills: fills(rows, &processes),
-        asks: asks(rows, &processes),
-        devices: devices.list,
-        flags: flags.list,
-        section_names: section_names.list,
+impl<'a> Packing<'a> {
+    /// Nothing has come yet. `rows` is what is known besides; of its fills, reads, faults and requests nothing is used.
+    pub fn of(rows: &'a TraceRows) -> Self {
+        Self {
+            rows,
+            processes: Processes::of(&rows.processes),
+            pages: Pages::of(rows),
+            requests: RisingRequests::of(rows),
+            fills: RisingTouches::default(),
+            asks: RisingTouches::default(),
+            asked: Vec::new(),
+        }
     }
+
+    /// All have come. `lines` are the paths of the document's lines for this run: those behind the files of the trace
+    /// hold what belongs to no file.
+    pub fn finish(mut self, run: RunId, lines: &[&str]) -> PackedTrace {
+        let _span = tracing::info_span!("pack events").entered();
+        self.pack_asked();
+        drop(self.pages);
+        let mut section_names = Names::default();
+        let sections = sections(self.rows, &mut section_names);
+        let files = self.rows.files.len();
+        let (devices, flags) =
+            (std::mem::take(&mut self.requests.devices.list), std::mem::take(&mut self.requests.flag_names.list));
+        PackedTrace {
+            run,
+            extents: extents(self.rows),
+            sections,
+            requests: self.requests.table(files, lines),
+            fills: self.fills.table("cause"),
+            asks: self.asks.table("how"),
+            devices,
+            flags,
+            section_names: section_names.list,
+        }
+    }
+
+    /// Reads (0), faults that missed (1) and faults that found their pages in the cache (2), by time.
+    fn pack_asked(&mut self) {
+        let mut asked = std::mem::take(&mut self.asked);
+        asked.sort_by_key(|it| it.at);
+        asked.iter().for_each(|it| self.asks.push(it, &self.processes));
+    }
+}
+
+impl Flow for Packing<'_> {
+    fn read(&mut self, read: &ReadRow) {
+        let (file, offset, len) = (read.file.0, read.offset.0, read.len.0);
+        self.asked.push(Touch { at: read.at_ns, pid: read.pid, file, offset, len, how: 0 });
+    }
+
+    fn fault(&mut self, fault: &FaultRow) {
+        let (file, offset, len) = (fault.file.0, fault.offset.0, fault.len.0);
+        let how = if fault.missed { 1 } else { 2 };
+        self.asked.push(Touch { at: fault.at_ns, pid: fault.pid, file, offset, len, how });
+    }
+
+    fn fill(&mut self, fill: &FillRow) {
+        if !self.asked.is_empty() {
+            self.pack_asked();
+        }
+        self.pages.fill(fill);
+        let (file, offset, len) = (fill.file.0, fill.offset.0, fill.len.0);
+        let how = cause_number(fill.cause);
+        self.fills.push(&Touch { at: fill.at_ns, pid: fill.pid, file, offset, len, how }, &self.processes);
+    }
+
+    fn block(&mut self, block: &BlockRow) {
+        let request = self.pages.request(block);
+        self.requests.push(block, &request, &self.processes);
+    }
+}
+
+/// The events of a trace whose rows are all there. `document` is the `thaw.report/1` that the page shows.
+pub fn pack(document: &Value, trace: &TraceOf<'_>) -> PackedTrace {
+    let mut packing = Packing::of(trace.rows);
+    trace.rows.flow(&mut packing);
+    packing.finish(trace.run, &lines(document, trace.run))
 }
 
 /// The paths of the document's lines for a run; none if the document has no such trace.
@@ -128,7 +198,7 @@ impl Processes {
     }
 }
 
-fn cause_number(cause: Cause) -> u64 {
+fn cause_number(cause: Cause) -> u8 {
     match cause {
         Cause::Read => 0,
         Cause::Fault => 1,
@@ -205,131 +275,201 @@ impl Extents {
     }
 }
 
-fn request_table(
-    rows: &TraceRows,
-    requests: &[Request<'_>],
-    processes: &Processes,
-    devices: &mut Names,
-    flags: &mut Names,
-) -> Table {
-    let extents = Extents::of(rows);
-    // Where the last request of a line ended on disk, and the last of all.
-    let mut heads: HashMap<Option<usize>, u64> = HashMap::new();
-    let mut head = 0;
-    let mut ends: HashMap<u32, u64> = HashMap::new();
-    let (mut disk, mut offset) = (Vec::with_capacity(requests.len()), Vec::with_capacity(requests.len()));
-    let (mut device, mut flag) = (Vec::with_capacity(requests.len()), Vec::with_capacity(requests.len()));
-    for request in requests {
-        let block = request.block;
-        disk.push(missed(block.disk.0, heads.get(&request.line).copied().unwrap_or(head)));
-        head = block.disk.0.saturating_add(block.len.0);
-        heads.insert(request.line, head);
-        offset.push(match block.served {
+/// Columns of requests in the making.
+struct RisingRequests {
+    extents: Extents,
+    count: usize,
+    devices: Names,
+    flag_names: Names,
+    /// The last request's device with its number: most requests are for the device of the one before.
+    device: Option<(u64, u64)>,
+    /// Different lines that are no files, by number.
+    without: Vec<Line>,
+    /// By file: where its last request ended in it.
+    ends: HashMap<u32, u64>,
+    start: Rising,
+    queued: Rising,
+    took: Rising,
+    process: Rising,
+    /// The file plus 1, or behind all files the number in `without`: its line is known in the end.
+    line: Rising,
+    kind: Rising,
+    cause: Rising,
+    devices_of: Rising,
+    flags: Rising,
+    len: Rising,
+    /// The places themselves: what they are predicted from are lines.
+    disk: Rising,
+    offset: Rising,
+    files: usize,
+}
+
+impl RisingRequests {
+    fn of(rows: &TraceRows) -> Self {
+        Self {
+            extents: Extents::of(rows),
+            count: 0,
+            devices: Names::default(),
+            flag_names: Names::default(),
+            device: None,
+            without: Vec::new(),
+            ends: HashMap::new(),
+            start: Rising::delta(),
+            queued: Rising::plain(),
+            took: Rising::plain(),
+            process: Rising::plain(),
+            line: Rising::plain(),
+            kind: Rising::plain(),
+            cause: Rising::plain(),
+            devices_of: Rising::plain(),
+            flags: Rising::plain(),
+            len: Rising::plain(),
+            disk: Rising::delta(),
+            offset: Rising::signed(),
+            files: rows.files.len(),
+        }
+    }
+
+    fn push(&mut self, block: &BlockRow, request: &Request, processes: &Processes) {
+        self.count += 1;
+        self.start.push(micros(block.start_ns));
+        self.queued.push(micros(block.start_ns) - micros(request.from));
+        self.took.push(block.done_ns.map_or(0, |done| micros(done) - micros(block.start_ns.min(done)) + 1));
+        self.process.push(block.pid.map_or(0, |pid| processes.number(pid, block.start_ns)));
+        let line = match request.line {
+            Line::File(file) => u64::from(file) + 1,
+            line @ Line::Without { .. } => self.number_without(line) as u64 + self.files as u64 + 1,
+        };
+        self.line.push(line);
+        // 0: a file's, 1: metadata, 2: unknown; plus 3 for a write.
+        self.kind.push(kind(block));
+        self.cause.push(cause_number(request.cause).into());
+        let device = match self.device {
+            Some((dev, number)) if dev == block.dev => number,
+            _ => self.devices.number(&device_name(block.dev)),
+        };
+        self.device = Some((block.dev, device));
+        self.devices_of.push(device);
+        self.flags.push(self.flag_names.number(&block.flags));
+        self.len.push(block.len.0);
+        self.disk.push(block.disk.0);
+        self.offset.push_signed(match block.served {
             Served::File(FileId(file), at) => {
-                let end = ends.insert(file, at.0.saturating_add(block.len.0)).unwrap_or(0);
-                missed(at.0, extents.offset(file, block.disk.0).unwrap_or(end))
+                let end = self.ends.insert(file, at.0.saturating_add(block.len.0)).unwrap_or(0);
+                missed(at.0, self.extents.offset(file, block.disk.0).unwrap_or(end))
             }
             _ => 0,
         });
-        device.push(devices.number(&device_name(block.dev)));
-        flag.push(flags.number(&block.flags));
     }
-    let column = |each: &dyn Fn(&Request<'_>) -> u64| requests.iter().map(each).collect::<Vec<u64>>();
-    let took =
-        |it: &Request<'_>| it.block.done_ns.map_or(0, |done| micros(done) - micros(it.block.start_ns.min(done)) + 1);
-    let process = |it: &Request<'_>| it.block.pid.map_or(0, |pid| processes.number(pid, it.block.start_ns));
-    Table {
-        count: requests.len(),
-        columns: BTreeMap::from([
-            ("start", Column::delta(&column(&|it| micros(it.block.start_ns)))),
-            ("queued", Column::plain(&column(&|it| micros(it.block.start_ns) - micros(it.from)))),
-            ("took", Column::plain(&column(&took))),
-            ("process", Column::plain(&column(&process))),
-            ("file", Column::plain(&column(&|it| it.line.map_or(0, |line| line as u64 + 1)))),
-            // 0: a file's, 1: metadata, 2: unknown; plus 3 for a write.
-            ("kind", Column::plain(&column(&kind))),
-            ("cause", Column::plain(&column(&|it| cause_number(it.cause)))),
-            ("device", Column::plain(&device)),
-            ("flags", Column::plain(&flag)),
-            ("len", Column::plain(&column(&|it| it.block.len.0))),
-            ("disk", Column::signed(&disk)),
-            ("offset", Column::signed(&offset)),
-        ]),
+
+    fn number_without(&mut self, line: Line) -> usize {
+        let known = self.without.iter().position(|other| *other == line);
+        known.unwrap_or_else(|| {
+            self.without.push(line);
+            self.without.len() - 1
+        })
+    }
+
+    fn table(self, files: usize, lines: &[&str]) -> Table {
+        let behind: Vec<Option<usize>> = self.without.iter().map(|line| line.place(files, lines)).collect();
+        let (mut file, mut disk) = (Rising::plain(), Rising::signed());
+        // Where the last request of a line ended on disk, and the last of all.
+        let mut heads: HashMap<Option<usize>, u64> = HashMap::new();
+        let mut head = 0;
+        for ((line, place), len) in self.line.numbers().zip(self.disk.numbers()).zip(self.len.numbers()) {
+            let line = line as usize - 1;
+            let line = if line < files { Some(line) } else { behind[line - files] };
+            file.push(line.map_or(0, |line| line as u64 + 1));
+            disk.push_signed(missed(place, heads.get(&line).copied().unwrap_or(head)));
+            head = place.saturating_add(len);
+            heads.insert(line, head);
+        }
+        let columns = columns(vec![
+            ("start", self.start),
+            ("queued", self.queued),
+            ("took", self.took),
+            ("process", self.process),
+            ("file", file),
+            ("kind", self.kind),
+            ("cause", self.cause),
+            ("device", self.devices_of),
+            ("flags", self.flags),
+            ("len", self.len),
+            ("disk", disk),
+            ("offset", self.offset),
+        ]);
+        Table { count: self.count, columns }
     }
 }
 
-fn kind(request: &Request<'_>) -> u64 {
-    let served = match request.block.served {
+fn kind(block: &BlockRow) -> u64 {
+    let served = match block.served {
         Served::File(..) => 0,
         Served::Metadata => 1,
         Served::Unknown => 2,
     };
-    if request.block.write { served + 3 } else { served }
+    if block.write { served + 3 } else { served }
 }
 
 /// A range of a file at a time: what fills and asks have in common.
 struct Touch {
     at: Nanos,
-    pid: u32,
-    file: u32,
     offset: u64,
     len: u64,
+    pid: u32,
+    file: u32,
     /// Cause of a fill, kind of an ask.
-    how: u64,
+    how: u8,
 }
 
-/// Offsets are predicted to go on where the last range of the same file ended.
-fn touches(list: &[Touch], processes: &Processes, how: &'static str) -> Table {
-    let mut ends: HashMap<u32, u64> = HashMap::new();
-    let offset: Vec<i64> = list
-        .iter()
-        .map(|it| missed(it.offset, ends.insert(it.file, it.offset.saturating_add(it.len)).unwrap_or(0)))
-        .collect();
-    let column = |each: &dyn Fn(&Touch) -> u64| list.iter().map(each).collect::<Vec<u64>>();
-    Table {
-        count: list.len(),
-        columns: BTreeMap::from([
-            ("at", Column::delta(&column(&|it| micros(it.at)))),
-            ("process", Column::plain(&column(&|it| processes.number(it.pid, it.at)))),
-            ("file", Column::plain(&column(&|it| it.file.into()))),
-            ("offset", Column::signed(&offset)),
-            ("len", Column::plain(&column(&|it| it.len))),
-            (how, Column::plain(&column(&|it| it.how))),
-        ]),
+/// Columns of ranges in the making. Offsets are predicted to go on where the last range of the same file ended.
+struct RisingTouches {
+    count: usize,
+    ends: HashMap<u32, u64>,
+    at: Rising,
+    process: Rising,
+    file: Rising,
+    offset: Rising,
+    len: Rising,
+    how: Rising,
+}
+
+impl Default for RisingTouches {
+    fn default() -> Self {
+        Self {
+            count: 0,
+            ends: HashMap::new(),
+            at: Rising::delta(),
+            process: Rising::plain(),
+            file: Rising::plain(),
+            offset: Rising::signed(),
+            len: Rising::plain(),
+            how: Rising::plain(),
+        }
     }
 }
 
-fn fills(rows: &TraceRows, processes: &Processes) -> Table {
-    let touch = |fill: &model::FillRow| Touch {
-        at: fill.at_ns,
-        pid: fill.pid,
-        file: fill.file.0,
-        offset: fill.offset.0,
-        len: fill.len.0,
-        how: cause_number(fill.cause),
-    };
-    touches(&rows.fills.iter().map(touch).collect::<Vec<_>>(), processes, "cause")
-}
+impl RisingTouches {
+    fn push(&mut self, it: &Touch, processes: &Processes) {
+        self.count += 1;
+        self.at.push(micros(it.at));
+        self.process.push(processes.number(it.pid, it.at));
+        self.file.push(it.file.into());
+        let end = self.ends.insert(it.file, it.offset.saturating_add(it.len)).unwrap_or(0);
+        self.offset.push_signed(missed(it.offset, end));
+        self.len.push(it.len);
+        self.how.push(it.how.into());
+    }
 
-/// Reads (0), faults that missed (1) and faults that found their pages in the cache (2), by time.
-fn asks(rows: &TraceRows, processes: &Processes) -> Table {
-    let reads = rows.reads.iter().map(|read| Touch {
-        at: read.at_ns,
-        pid: read.pid,
-        file: read.file.0,
-        offset: read.offset.0,
-        len: read.len.0,
-        how: 0,
-    });
-    let faults = rows.faults.iter().map(|fault| Touch {
-        at: fault.at_ns,
-        pid: fault.pid,
-        file: fault.file.0,
-        offset: fault.offset.0,
-        len: fault.len.0,
-        how: if fault.missed { 1 } else { 2 },
-    });
-    let mut list: Vec<Touch> = reads.chain(faults).collect();
-    list.sort_by_key(|it| it.at);
-    touches(&list, processes, "how")
+    fn table(self, how: &'static str) -> Table {
+        let columns = columns(vec![
+            ("at", self.at),
+            ("process", self.process),
+            ("file", self.file),
+            ("offset", self.offset),
+            ("len", self.len),
+            (how, self.how),
+        ]);
+        Table { count: self.count, columns }
+    }
 }

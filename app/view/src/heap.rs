@@ -146,7 +146,7 @@ pub fn heap_page(recordings: &[HeapOf<'_>], measure: Measure) -> Result<String> 
     let document = Document { schema: HEAP_SCHEMA, measure, frames: packed_frames(&frames), recordings };
     let value = serde_json::to_value(&document)
         .map_err(|error| Error::bug("cannot write the heap recording into the page").because(error))?;
-    Ok(html::single(&title, "thaw heap report", "thaw-heap", &value))
+    html::single(&title, "thaw heap report", "thaw-heap", &value)
 }
 
 /// One of so many `parts` of a page.

@@ -4,9 +4,12 @@
 //! `<script type="application/json">`, where only `<` could end the element: it is written as `\u003c`. And should
 //! that ever fail, the page's own policy runs no script but the viewer, by its hash, and lets nothing out.
 
-use crate::{TouchOf, TraceOf, events, touched};
-use model::{Error, Exit, Result};
+use crate::{PackedTouch, PackedTrace, TouchOf, TraceOf, events, touched};
+use model::{Error, Exit, Result, RunId};
+use serde::Serialize;
 use serde_json::Value;
+use serde_json::ser::{Formatter, Serializer};
+use std::io;
 
 const SCRIPT: &str = include_str!("../../../viewer/dist/viewer.js");
 const STYLE: &str = include_str!("../../../viewer/dist/viewer.css");
@@ -27,66 +30,96 @@ pub fn page(
     touched: &[TouchOf<'_>],
     comparison: Option<&Value>,
 ) -> Result<String> {
+    let known = traces.iter().filter(|trace| has_run(document, trace.run));
+    let traces: Vec<PackedTrace> = known.map(|trace| events::pack(document, trace)).collect();
+    let touched: Vec<PackedTouch> = touched.iter().map(touched::pack).collect();
+    packed_page(document, &traces, &touched, comparison)
+}
+
+/// The same of events and touches that are packed already, one program after the other: so nobody needs room for the
+/// rows of all.
+///
+/// # Errors
+/// As [`page`].
+pub fn packed_page(
+    document: &Value,
+    traces: &[PackedTrace],
+    touched: &[PackedTouch],
+    comparison: Option<&Value>,
+) -> Result<String> {
     let _span = tracing::info_span!("write page").entered();
     let schema = document["schema"].as_str().unwrap_or_default();
     if schema != "thaw.report/1" {
         return Err(Error::new(Exit::Bug, "cannot show a document of this schema", schema)
             .hint("this is a bug in thaw: please report it with the command line"));
     }
-    let known: Vec<TraceOf<'_>> = traces.iter().filter(|trace| has_run(document, trace)).copied().collect();
-    let events = serde_json::to_value(events::pack(document, &known))
-        .map_err(|error| Error::bug("cannot write the events of the page").because(error))?;
-    let touched = serde_json::to_value(touched::pack(touched))
-        .map_err(|error| Error::bug("cannot write what was touched into the page").because(error))?;
     let sentences = document["answer"].as_array().map(Vec::as_slice).unwrap_or_default();
     let sentences: Vec<&str> = sentences.iter().filter_map(Value::as_str).collect();
     let mut html = head(&title(document));
     html.push_str(&body(&sentences, "thaw report"));
-    html.push_str(&element("thaw-report", document));
-    html.extend(comparison.map(|comparison| element("thaw-comparison", comparison)));
+    element(&mut html, "thaw-report", document)?;
+    comparison.map_or(Ok(()), |comparison| element(&mut html, "thaw-comparison", comparison))?;
     html.push_str(&format!("<script>{}</script>\n", SCRIPT.trim_end()));
     // Behind the viewer, so that the page is there before its longest part is read.
-    html.push_str(&element("thaw-events", &events));
-    html.push_str(&element("thaw-touched", &touched));
+    let known = traces.iter().filter(|trace| has_run(document, trace.run));
+    element(&mut html, "thaw-events", &events::Events::of(known.collect()))?;
+    element(&mut html, "thaw-touched", &touched::Touched::of(touched))?;
     html.push_str("</body>\n</html>\n");
     Ok(html)
 }
 
 /// A page whose document stands before the viewer, under the element `id`; `verb` prints the same as text.
-pub(crate) fn single(title: &str, verb: &str, id: &str, document: &Value) -> String {
+///
+/// # Errors
+/// The document is no JSON: [`Exit::Bug`].
+pub(crate) fn single(title: &str, verb: &str, id: &str, document: &impl Serialize) -> Result<String> {
     let mut html = head(title);
     html.push_str(&body(&[], verb));
-    html.push_str(&element(id, document));
+    element(&mut html, id, document)?;
     html.push_str(&format!("<script>{}</script>\n</body>\n</html>\n", SCRIPT.trim_end()));
-    html
+    Ok(html)
 }
 
-/// An element that holds a value.
-fn element(id: &str, value: &Value) -> String {
-    format!("<script type=\"application/json\" id=\"{id}\">{}</script>\n", embedded(value))
+/// An element that holds a value. It is written as it is turned into JSON: a page has millions of numbers, and no room
+/// for a second copy of them.
+fn element(html: &mut String, id: &str, value: &impl Serialize) -> Result<()> {
+    html.push_str(&format!("<script type=\"application/json\" id=\"{id}\">"));
+    let mut bytes = std::mem::take(html).into_bytes();
+    value
+        .serialize(&mut Serializer::with_formatter(&mut bytes, Embedded))
+        .map_err(|error| Error::bug("cannot write a part of the page").because(error))?;
+    *html = String::from_utf8(bytes).map_err(|error| Error::bug("JSON is not UTF-8").because(error))?;
+    html.push_str("</script>\n");
+    Ok(())
 }
 
-fn has_run(document: &Value, trace: &TraceOf<'_>) -> bool {
+fn has_run(document: &Value, run: RunId) -> bool {
     let known = document["traces"].as_array().map(Vec::as_slice).unwrap_or_default();
-    known.iter().any(|known| known["run"].as_i64() == Some(trace.run.0))
+    known.iter().any(|known| known["run"].as_i64() == Some(run.0))
 }
 
 /// JSON that no text inside can end: neither as HTML nor as a script.
-fn embedded(value: &Value) -> String {
-    let json = value.to_string();
-    let mut safe = String::with_capacity(json.len());
-    for letter in json.chars() {
-        match letter {
-            '<' => safe.push_str("\\u003c"),
-            '\u{2028}' => safe.push_str("\\u2028"),
-            '\u{2029}' => safe.push_str("\\u2029"),
-            other => safe.push(other),
+struct Embedded;
+
+impl Formatter for Embedded {
+    fn write_string_fragment<W: io::Write + ?Sized>(&mut self, out: &mut W, fragment: &str) -> io::Result<()> {
+        let mut written = 0;
+        // All three begin with bytes that hardly any text has, so that most is copied at once.
+        for (at, byte) in fragment.bytes().enumerate().filter(|(_, byte)| matches!(byte, b'<' | 0xe2)) {
+            let (escape, len) = match &fragment.as_bytes()[at..] {
+                _ if byte == b'<' => ("\\u003c", 1),
+                [0xe2, 0x80, 0xa8, ..] => ("\\u2028", 3),
+                [0xe2, 0x80, 0xa9, ..] => ("\\u2029", 3),
+                _ => continue,
+            };
+            out.write_all(&fragment.as_bytes()[written..at])?;
+            out.write_all(escape.as_bytes())?;
+            written = at + len;
         }
+        out.write_all(&fragment.as_bytes()[written..])
     }
-    safe
 }
 
-/// Text that stays text inside elements and attributes.
 fn escaped(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for letter in text.chars() {
@@ -156,9 +189,12 @@ mod tests {
     #[test]
     fn embedded_json_stays_json_and_cannot_end_its_element() {
         let value = json!({ "path": "</script><script>alert(1)</script><!--\u{2028}\u{2029}\u{fffd}\"\n" });
-        let text = embedded(&value);
+        let mut text = String::new();
+        element(&mut text, "x", &value).unwrap();
+        let text = text.strip_prefix("<script type=\"application/json\" id=\"x\">").unwrap();
+        let text = text.strip_suffix("</script>\n").unwrap();
         assert!(!text.contains('<') && !text.contains('\u{2028}') && !text.contains('\u{2029}'), "{text}");
-        assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), value);
+        assert_eq!(serde_json::from_str::<Value>(text).unwrap(), value);
     }
 
     #[test]

@@ -37,14 +37,15 @@ mod made_events;
 mod made_why;
 
 pub use ablation::{AblationOf, BarOf, ablation_page};
+pub use events::{PackedTrace, Packing};
 pub use fleet::{AppOf, BodyOf, CellOf, FleetOf, MapOf, MarkOf, SectionOf, Shade, SpreadOf, TableOf, fleet_page};
 pub use heap::{HEAP_SCHEMA, HeapOf, Part, heap_page};
 pub use history::{ChartOf, CommitOf, StepOf, history_page};
-pub use html::{again_after, page};
+pub use html::{again_after, packed_page, page};
 pub use memory::{CourseOf, MEMORY_SCHEMA, MemoryOf, TreesOf, WatchOf, memory_page};
 pub use serve::{Open, Source, serve};
 pub use timeline::{PathStep, TIMELINE_SCHEMA, TimelineOf, timeline_page};
-pub use touched::TOUCHED_SCHEMA;
+pub use touched::{PackedTouch, TOUCHED_SCHEMA, pack as pack_touched};
 pub use why::{WHY_SCHEMA, WhyOf, WhyStartOf, why_page};
 
 use model::{RunId, TraceRows};

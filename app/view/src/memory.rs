@@ -133,7 +133,7 @@ pub fn memory_page(of: &MemoryOf<'_>) -> Result<String> {
         course: of.course,
     };
     let value = serde_json::to_value(&document).map_err(bug)?;
-    Ok(html::single(&format!("Memory: {} · thaw", of.name), "thaw memory show", "thaw-memory", &value))
+    html::single(&format!("Memory: {} · thaw", of.name), "thaw memory show", "thaw-memory", &value)
 }
 
 fn packed_watch<'a>(of: &WatchOf<'a>) -> PackedWatch<'a> {

@@ -3,33 +3,49 @@
 //! `io::report` decides the same while it sums up; a test keeps both in step, so that sums over the events of the page
 //! are the document's figures.
 
-use model::{BlockRow, Cause, FileKind, Nanos, PAGE, Served, TraceRows};
+use model::{BlockRow, Cause, FileKind, FillRow, Nanos, PAGE, Served, TraceRows};
 use std::collections::HashMap;
 
-/// A request with what the page says about it.
+/// What a request counts for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Line {
+    /// A file of the trace.
+    File(u32),
+    /// No file: metadata of a device of which no file is known, or nobody knows what.
+    Without { metadata: bool, dev: u64 },
+}
+
+impl Line {
+    /// Its place among the document's lines, which are the files of the trace and then what belongs to none of them;
+    /// `None`: it is in no line, because others made it.
+    pub fn place(self, files: usize, lines: &[&str]) -> Option<usize> {
+        match self {
+            Self::File(file) => Some(file as usize),
+            Self::Without { metadata, dev } => {
+                let (major, minor) = (rustix::fs::major(dev), rustix::fs::minor(dev));
+                let path = match metadata {
+                    true => format!("(metadata of device {major}:{minor})"),
+                    false => format!("(not attributed, device {major}:{minor})"),
+                };
+                lines.get(files..)?.iter().position(|line| *line == path).map(|place| files + place)
+            }
+        }
+    }
+}
+
+/// What the page says about a request besides what the tracer saw.
 #[derive(Clone, Copy, Debug)]
-pub struct Request<'a> {
-    /// As the tracer saw it.
-    pub block: &'a BlockRow,
-    /// Line of the document's `traces[].report.files`; `None`: it is in none, because others made it.
-    pub line: Option<usize>,
+pub struct Request {
+    /// What it counts for.
+    pub line: Line,
     /// When its pages were put into the cache, to wait for it; at the latest when it was issued.
     pub from: Nanos,
     /// Why it was made: for a read of a file by what its pages waited for.
     pub cause: Cause,
 }
 
-/// All block requests by issue time. `lines` are the paths of the document's lines: those behind the files of the trace
-/// hold what belongs to no file.
-pub fn requests<'a>(rows: &'a TraceRows, lines: &[&str]) -> Vec<Request<'a>> {
-    let mut pages = Pages::new(rows);
-    rows.blocks.iter().map(|block| pages.request(block, lines)).collect()
-}
-
 /// Pages that wait for a request.
-struct Pages<'a> {
-    rows: &'a TraceRows,
-    next: usize,
+pub struct Pages {
     waiting: HashMap<(u32, u64), (Nanos, Cause)>,
     metadata: Vec<Metadata>,
 }
@@ -50,24 +66,26 @@ impl Metadata {
     }
 }
 
-impl<'a> Pages<'a> {
-    fn new(rows: &'a TraceRows) -> Self {
+impl Pages {
+    /// None waits yet. Of the rows, files and extents are used.
+    pub fn of(rows: &TraceRows) -> Self {
         let place = |extent: &model::ExtentRow| {
             let file = rows.files.get(extent.file.0 as usize).filter(|file| file.kind == FileKind::Metadata)?;
             let (disk, offset) = (extent.disk.0, extent.offset.0);
             Some(Metadata { file: extent.file.0, dev: file.dev, disk, offset, len: extent.len.0 })
         };
-        Self { rows, next: 0, waiting: HashMap::new(), metadata: rows.extents.iter().filter_map(place).collect() }
+        Self { waiting: HashMap::new(), metadata: rows.extents.iter().filter_map(place).collect() }
     }
 
-    fn request(&mut self, block: &'a BlockRow, lines: &[&str]) -> Request<'a> {
-        self.take_in(block.start_ns);
+    /// Says what the next request is about: by issue time, after the fills that came before its issue.
+    pub fn request(&mut self, block: &BlockRow) -> Request {
         let place = match block.served {
             Served::File(file, offset) => Some((file.0, Some(offset.0))),
             Served::Metadata => self.metadata_place(block),
             Served::Unknown => None,
         };
-        let line = place.map(|(file, _)| file as usize).or_else(|| self.line_without_file(block, lines));
+        let without = Line::Without { metadata: block.served == Served::Metadata, dev: block.dev };
+        let line = place.map_or(without, |(file, _)| Line::File(file));
         let counts = !block.write && block.pid.is_some();
         let found = match place {
             Some((file, Some(offset))) if counts => self.take_out(file, offset, block.len.0),
@@ -79,15 +97,13 @@ impl<'a> Pages<'a> {
             _ => found.map_or(Cause::Unknown, |(_, cause)| cause),
         };
         let from = found.map_or(block.start_ns, |(from, _)| from.min(block.start_ns));
-        Request { block, line, from, cause }
+        Request { line, from, cause }
     }
 
-    fn take_in(&mut self, until: Nanos) {
-        while let Some(fill) = self.rows.fills.get(self.next).filter(|fill| fill.at_ns <= until) {
-            for page in fill.offset.0 / PAGE..fill.offset.0.saturating_add(fill.len.0).div_ceil(PAGE) {
-                self.waiting.insert((fill.file.0, page), (fill.at_ns, fill.cause));
-            }
-            self.next += 1;
+    /// Pages that came in wait from now on.
+    pub fn fill(&mut self, fill: &FillRow) {
+        for page in fill.offset.0 / PAGE..fill.offset.0.saturating_add(fill.len.0).div_ceil(PAGE) {
+            self.waiting.insert((fill.file.0, page), (fill.at_ns, fill.cause));
         }
     }
 
@@ -110,17 +126,6 @@ impl<'a> Pages<'a> {
         let by_device = || places().find(|(it, _)| it.dev == block.dev);
         by_page.or_else(by_device).or_else(|| places().next()).map(|(it, offset)| (it.file, Some(offset)))
     }
-
-    /// The line of requests that belong to no file of the trace, as the document calls it.
-    fn line_without_file(&self, block: &BlockRow, lines: &[&str]) -> Option<usize> {
-        let (major, minor) = (rustix::fs::major(block.dev), rustix::fs::minor(block.dev));
-        let path = match block.served {
-            Served::Metadata => format!("(metadata of device {major}:{minor})"),
-            _ => format!("(not attributed, device {major}:{minor})"),
-        };
-        let known = self.rows.files.len();
-        lines.get(known..)?.iter().position(|line| *line == path).map(|place| known + place)
-    }
 }
 
 /// Of two causes the one that says more.
@@ -141,6 +146,32 @@ mod tests {
     use super::*;
     use crate::made::{LAPTOP, Wish, rows};
 
+    /// All block requests by issue time.
+    struct All<'a> {
+        pages: Pages,
+        files: usize,
+        lines: &'a [&'a str],
+        found: Vec<(Request, Option<usize>)>,
+    }
+
+    impl model::Flow for All<'_> {
+        fn fill(&mut self, fill: &FillRow) {
+            self.pages.fill(fill);
+        }
+        fn read(&mut self, _: &model::ReadRow) {}
+        fn fault(&mut self, _: &model::FaultRow) {}
+        fn block(&mut self, block: &BlockRow) {
+            let request = self.pages.request(block);
+            self.found.push((request, request.line.place(self.files, self.lines)));
+        }
+    }
+
+    fn requests<'a>(rows: &'a TraceRows, lines: &[&str]) -> Vec<(&'a BlockRow, Request, Option<usize>)> {
+        let mut all = All { pages: Pages::of(rows), files: rows.files.len(), lines, found: Vec::new() };
+        rows.flow(&mut all);
+        rows.blocks.iter().zip(all.found).map(|(block, (request, line))| (block, request, line)).collect()
+    }
+
     /// What the document says about the same rows.
     fn lines(report: &io::Report) -> Vec<&str> {
         report.files.iter().map(|file| file.path.as_str()).collect()
@@ -151,9 +182,9 @@ mod tests {
         let rows = rows(Wish { events: 12_000, ..LAPTOP });
         let report = io::report(&rows);
         let mut sums = vec![(0, 0); report.files.len()];
-        for request in requests(&rows, &lines(&report)) {
-            if let Some(line) = request.line.filter(|_| !request.block.write && request.block.pid.is_some()) {
-                sums[line] = (sums[line].0 + 1, sums[line].1 + request.block.len.0);
+        for (block, _, line) in requests(&rows, &lines(&report)) {
+            if let Some(line) = line.filter(|_| !block.write && block.pid.is_some()) {
+                sums[line] = (sums[line].0 + 1, sums[line].1 + block.len.0);
             }
         }
         let wanted: Vec<_> = report.files.iter().map(|file| (file.requests, file.bytes_from_disk.0)).collect();
@@ -167,9 +198,9 @@ mod tests {
         let report = io::report(&rows);
         let all = requests(&rows, &lines(&report));
         assert_eq!(all.len(), rows.blocks.len());
-        for request in &all {
-            assert!(request.from <= request.block.start_ns);
-            match (request.block.write, &request.block.served) {
+        for (block, request, _) in &all {
+            assert!(request.from <= block.start_ns);
+            match (block.write, &block.served) {
                 (true, _) => assert_eq!(request.cause, Cause::Write),
                 (_, Served::Metadata) => assert_eq!(request.cause, Cause::Metadata),
                 (_, Served::Unknown) => assert_eq!(request.cause, Cause::Unknown),
@@ -179,14 +210,14 @@ mod tests {
             }
         }
         for cause in [Cause::Read, Cause::Fault, Cause::ReadAhead] {
-            assert!(all.iter().any(|request| request.cause == cause), "{cause:?}");
+            assert!(all.iter().any(|(_, request, _)| request.cause == cause), "{cause:?}");
         }
     }
 
     #[test]
     fn without_the_documents_lines_requests_of_no_file_have_none() {
         let rows = rows(Wish { events: 3_000, ..LAPTOP });
-        let unknown = requests(&rows, &[]).iter().filter(|request| request.line.is_none()).count();
+        let unknown = requests(&rows, &[]).iter().filter(|(_, _, line)| line.is_none()).count();
         assert_eq!(unknown, rows.blocks.iter().filter(|block| block.served == Served::Unknown).count());
     }
 }

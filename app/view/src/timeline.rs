@@ -100,7 +100,7 @@ pub fn timeline_page(of: &TimelineOf<'_>) -> Result<String> {
     let value = serde_json::to_value(document(of))
         .map_err(|error| Error::bug("cannot write the events into the page").because(error))?;
     let title = format!("What {} waits for · thaw", of.name);
-    Ok(html::single(&title, "thaw timeline report", "thaw-timeline", &value))
+    html::single(&title, "thaw timeline report", "thaw-timeline", &value)
 }
 
 fn document<'a>(of: &TimelineOf<'a>) -> Document<'a> {

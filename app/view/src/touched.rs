@@ -16,14 +16,20 @@ pub const TOUCHED_SCHEMA: &str = "thaw.touched/1";
 #[derive(Debug, Serialize)]
 pub struct Touched<'a> {
     schema: &'static str,
-    programs: Vec<Program<'a>>,
+    programs: &'a [PackedTouch],
+}
+
+impl<'a> Touched<'a> {
+    pub fn of(programs: &'a [PackedTouch]) -> Self {
+        Self { schema: TOUCHED_SCHEMA, programs }
+    }
 }
 
 /// One of them. Column `file` is always a line of `report.files`.
 #[derive(Debug, Serialize)]
-struct Program<'a> {
-    variant: &'a str,
-    report: &'a touch::Report,
+pub struct PackedTouch {
+    variant: String,
+    report: touch::Report,
     /// Names of functions, by number.
     names: Texts,
     read: Table,
@@ -32,12 +38,8 @@ struct Program<'a> {
     functions: Table,
 }
 
-/// Packs what was seen of all programs, in their order.
-pub fn pack<'a>(programs: &'a [TouchOf<'_>]) -> Touched<'a> {
-    Touched { schema: TOUCHED_SCHEMA, programs: programs.iter().map(program).collect() }
-}
-
-fn program<'a>(program: &'a TouchOf<'_>) -> Program<'a> {
+/// Packs what was seen of a program.
+pub fn pack(program: &TouchOf<'_>) -> PackedTouch {
     let mut names = Names::default();
     let functions = functions(&program.details, &mut names);
     let read = program.details.iter().flat_map(|file| {
@@ -47,9 +49,9 @@ fn program<'a>(program: &'a TouchOf<'_>) -> Program<'a> {
     for engine in [TouchEngine::Page, TouchEngine::Probe, TouchEngine::Byte] {
         touched.extend(touches(&program.details, engine).map(|table| (engine.name(), table)));
     }
-    Program {
-        variant: program.variant,
-        report: program.report,
+    PackedTouch {
+        variant: program.variant.to_owned(),
+        report: program.report.clone(),
         names: Texts::pack(names.list.iter().map(String::as_str)),
         read: file_ranges(&read.collect::<Vec<_>>()),
         touched,

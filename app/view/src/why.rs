@@ -115,7 +115,7 @@ pub fn why_page(of: &WhyOf<'_>) -> Result<String> {
     let mut names: Vec<&str> = of.starts.iter().map(|start| start.variant_name).collect();
     names.dedup();
     let title = format!("Where the time of {} went · thaw", names.join(", "));
-    Ok(html::single(&title, "thaw why --from FILE", "thaw-why", &value))
+    html::single(&title, "thaw why --from FILE", "thaw-why", &value)
 }
 
 fn start<'a>(of: &WhyStartOf<'a>) -> Start<'a> {

@@ -8,11 +8,16 @@ use bench::analyze::{Input, Options};
 use bench::compare::{is_momentary, is_read_ahead};
 use bench::gate::{Baseline, Identity};
 use bench::growth::Swept;
-use model::{Milestone, Nanos, Result, RunId, RunRow, TraceRows, Warning, WarningKind, shown};
+use disk::report::Requests;
+use model::{
+    BlockRow, FaultRow, FillRow, Flow, Milestone, Nanos, ReadRow, Result, RunId, RunRow, TraceRows, Warning,
+    WarningKind, shown,
+};
 use recording::{Binary, Fact, Reader, Starts};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
+use view::{PackedTrace, Packing};
 
 /// Subject of the facts of a simulated disk. The number of its device says nothing.
 pub const SIMULATED_DISK: &str = "disk:simulated";
@@ -156,12 +161,34 @@ pub fn report(path: &Path) -> Result<ReportDocument> {
 /// # Errors
 /// As [`report`]; the time is over.
 pub fn report_within(path: &Path, time: Option<Duration>) -> Result<ReportDocument> {
-    let _span = tracing::info_span!("report").entered();
+    let (reader, loaded) = opened(path, time)?;
+    report_of(&reader, loaded, None)
+}
+
+/// Opens a recording, and reads everything but its traces.
+///
+/// # Errors
+/// What [`Reader`] says; the time is over.
+pub(crate) fn opened(path: &Path, time: Option<Duration>) -> Result<(Reader, Loaded)> {
     let reader = Reader::open(path)?;
     reader.give_up_after(time);
     let loaded = Loaded::of(path, &reader)?;
+    Ok((reader, loaded))
+}
+
+/// What a recording says; the events of its traces are packed for a page on the way, if there is to be one: a trace is
+/// read once.
+///
+/// # Errors
+/// What [`Reader`] says.
+pub(crate) fn report_of(
+    reader: &Reader,
+    loaded: Loaded,
+    packed: Option<&mut Vec<PackedTrace>>,
+) -> Result<ReportDocument> {
+    let _span = tracing::info_span!("report").entered();
     let statistics = bench::analyze::analyze(&loaded.input());
-    let traces = traces(&reader, &loaded)?;
+    let traces = traces(reader, &loaded, packed)?;
     let warnings = all_warnings(&loaded, &statistics, &traces);
     let facts = nested(&loaded.facts);
     let disk = simulated_disk(&facts);
@@ -201,36 +228,76 @@ fn simulated_disk(facts: &BTreeMap<String, BTreeMap<String, String>>) -> Option<
 
 /// One trace of each variant: of its slowest timed state, of which the answer speaks, or else of the coldest traced
 /// one.
-fn traces(reader: &Reader, loaded: &Loaded) -> Result<Vec<TraceDocument>> {
+fn traces(reader: &Reader, loaded: &Loaded, mut packed: Option<&mut Vec<PackedTrace>>) -> Result<Vec<TraceDocument>> {
     let starts = &loaded.starts;
     let mut traces = Vec::new();
     for (index, variant) in (0..).zip(&loaded.names) {
         let Some(row) = starts.of_answer(index) else { continue };
-        let trace = reader.trace(row.id)?;
+        let head = reader.trace_head(row.id)?;
+        let sums = io::Sums::of(&head, starts.needed_pages(reader, index)?.as_ref());
+        let packing = packed.is_some().then(|| Packing::of(&head));
+        let mut start = StartSeen { sums, requests: Requests::default(), last: None, packing };
+        reader.flow(row.id, &head, &mut start)?;
+        let length = row.wall_ns.or(start.last).unwrap_or_default();
+        let report = start.sums.finish();
+        if let (Some(packing), Some(packed)) = (start.packing, packed.as_deref_mut()) {
+            let lines: Vec<&str> = report.files.iter().map(|file| file.path.as_str()).collect();
+            packed.push(packing.finish(row.id, &lines));
+        }
         traces.push(TraceDocument {
             run: row.id,
             variant: variant.clone(),
             state: row.state,
             wall_s: row.wall_ns.map(|wall| wall.seconds()),
             traced_runs: starts.traced(index).count(),
-            report: match starts.needed_pages(reader, index)? {
-                Some(touched) => io::report_with_needed(&trace, &touched),
-                None => io::report(&trace),
-            },
-            disks: disks_of_the_talk(&trace, row)?,
+            report,
+            disks: disks_of_the_talk(start.requests, length)?,
         });
     }
     Ok(traces)
 }
 
+/// All that is made of a traced start while it is read, so that its rows need no room.
+struct StartSeen<'a> {
+    sums: io::Sums<'a>,
+    requests: Requests,
+    /// When the last request was done.
+    last: Option<Nanos>,
+    packing: Option<Packing<'a>>,
+}
+
+impl Flow for StartSeen<'_> {
+    fn fill(&mut self, fill: &FillRow) {
+        self.sums.fill(fill);
+        self.packing.iter_mut().for_each(|packing| packing.fill(fill));
+    }
+
+    fn read(&mut self, read: &ReadRow) {
+        self.sums.read(read);
+        self.packing.iter_mut().for_each(|packing| packing.read(read));
+    }
+
+    fn fault(&mut self, fault: &FaultRow) {
+        self.sums.fault(fault);
+        self.packing.iter_mut().for_each(|packing| packing.fault(fault));
+    }
+
+    fn block(&mut self, block: &BlockRow) {
+        self.sums.block(block);
+        self.requests.add(block);
+        self.last = self.last.max(Some(block.done_ns.unwrap_or(block.start_ns)));
+        self.packing.iter_mut().for_each(|packing| packing.block(block));
+    }
+}
+
 /// The start as its requests came and sorted, on the disks that the seed of all this showed.
-fn disks_of_the_talk(trace: &TraceRows, row: &RunRow) -> Result<Option<disk::report::Report>> {
+fn disks_of_the_talk(requests: Requests, length: Nanos) -> Result<Option<disk::report::Report>> {
     let presets = disk::preset::Presets::builtin();
     let mut models = Vec::new();
     for name in disk::report::TALK {
         models.push(&presets.get(name)?.model);
     }
-    Ok(disk::report::report(&trace.blocks, length(trace, row), &models))
+    Ok(requests.report(length, &models))
 }
 
 /// How long a traced start took; until its last request if it was never ready.

@@ -35,7 +35,16 @@ pub fn engine_of(rows: &TraceRows) -> Option<TouchEngine> {
 
 /// Says what the rows mean. Files of different runs are the same if they have the same path.
 pub fn report(input: &Input<'_>) -> Report {
-    let files: Vec<FileReport> = gathered(input).into_iter().map(|(line, _)| line).collect();
+    report_of(input, gathered(input).into_iter().map(|(line, _)| line).collect())
+}
+
+/// The same, with what the picture of each file is drawn of.
+pub fn report_with_details<'a>(input: &Input<'a>) -> (Report, Vec<Detail<'a>>) {
+    let (lines, files): (Vec<FileReport>, Vec<File<'a>>) = gathered(input).into_iter().unzip();
+    (report_of(input, lines), details_of(files))
+}
+
+fn report_of(input: &Input<'_>, files: Vec<FileReport>) -> Report {
     let (page, probe) = (input.of(TouchEngine::Page), input.of(TouchEngine::Probe));
     let (function, byte) = (input.of(TouchEngine::Function), input.of(TouchEngine::Byte));
     let engines = [page, probe, function, byte].into_iter().flatten().filter_map(engine_line).collect();
@@ -44,7 +53,11 @@ pub fn report(input: &Input<'_>) -> Report {
 
 /// What the picture of each file is drawn of; files of which nothing is known but their names have none.
 pub fn details<'a>(input: &Input<'a>) -> Vec<Detail<'a>> {
-    let detail = |(line, (_, file)): (usize, (FileReport, File<'a>))| Detail {
+    details_of(gathered(input).into_iter().map(|(_, file)| file).collect())
+}
+
+fn details_of<'a>(files: Vec<File<'a>>) -> Vec<Detail<'a>> {
+    let detail = |(line, file): (usize, File<'a>)| Detail {
         line,
         read: file.read.iter().flatten().map(|(start, end)| (FileOffset(*start), Bytes(end - start))).collect(),
         calls: file.call_lines(),
@@ -52,7 +65,7 @@ pub fn details<'a>(input: &Input<'a>) -> Vec<Detail<'a>> {
     };
     let says_something =
         |detail: &Detail<'_>| !(detail.read.is_empty() && detail.touched.is_empty() && detail.calls.is_empty());
-    gathered(input).into_iter().enumerate().map(detail).filter(says_something).collect()
+    files.into_iter().enumerate().map(detail).filter(says_something).collect()
 }
 
 /// Functions of one file in the order of their first call.
@@ -175,16 +188,26 @@ impl<'a> File<'a> {
     }
 }
 
+/// Sections of a run by file, in the order of its rows.
+fn sections_of(rows: &TraceRows) -> HashMap<FileId, Vec<&SectionRow>> {
+    let mut by_file: HashMap<FileId, Vec<&SectionRow>> = HashMap::new();
+    for section in &rows.sections {
+        by_file.entry(section.file).or_default().push(section);
+    }
+    by_file
+}
+
 /// Files of a run, by number.
 fn known<'a, 'f>(
     files: &'f mut BTreeMap<PathBuf, File<'a>>,
     rows: &'a TraceRows,
+    sections: &HashMap<FileId, Vec<&'a SectionRow>>,
     id: FileId,
 ) -> Option<&'f mut File<'a>> {
     let row = rows.files.get(id.0 as usize)?;
     let file = files.entry(row.path.clone()).or_insert_with(|| File::new(row, Vec::new()));
     if file.sections.is_empty() {
-        file.sections = rows.sections.iter().filter(|section| section.file == id).collect();
+        file.sections = sections.get(&id).cloned().unwrap_or_default();
     }
     Some(file)
 }
@@ -196,6 +219,7 @@ fn gather<'a>(
     places: impl Iterator<Item = (FileId, FileOffset, Bytes)>,
     field: impl for<'f> Fn(&'f mut File<'a>) -> &'f mut Option<Ranges>,
 ) {
+    let sections = sections_of(rows);
     let mut by_file: HashMap<FileId, Ranges> = HashMap::new();
     for (id, offset, len) in places.filter(|(_, offset, len)| offset.0 < LONGEST && len.0 < LONGEST) {
         by_file.entry(id).or_default().push((offset.0, offset.0 + len.0));
@@ -204,7 +228,7 @@ fn gather<'a>(
         let on_disk = matches!(file.kind, FileKind::Regular | FileKind::Metadata);
         let ranges = by_file.remove(&id).map(model::joined).unwrap_or_default();
         // A file that a run only mapped or opened says nothing.
-        if let Some(file) = known(files, rows, id).filter(|_| on_disk) {
+        if let Some(file) = known(files, rows, &sections, id).filter(|_| on_disk) {
             *field(file) = Some(ranges);
         }
     }
@@ -238,24 +262,26 @@ fn cut(ranges: &Ranges, start: u64, end: u64) -> Bytes {
 }
 
 fn touches<'a>(files: &mut BTreeMap<PathBuf, File<'a>>, rows: &'a TraceRows) {
+    let sections = sections_of(rows);
     let mut by_file: HashMap<FileId, Vec<&TouchRow>> = HashMap::new();
     for touch in rows.touches.iter().filter(|touch| touch.offset.0 < LONGEST && touch.len.0 < LONGEST) {
         by_file.entry(touch.file).or_default().push(touch);
     }
     for (id, touches) in by_file {
-        if let Some(file) = known(files, rows, id) {
+        if let Some(file) = known(files, rows, &sections, id) {
             file.touches.extend(touches);
         }
     }
 }
 
 fn functions<'a>(files: &mut BTreeMap<PathBuf, File<'a>>, rows: &'a TraceRows) {
+    let sections = sections_of(rows);
     let mut by_file: HashMap<FileId, Vec<&TouchRow>> = HashMap::new();
     for touch in rows.touches.iter().filter(|touch| touch.offset.0 < LONGEST && touch.len.0 < LONGEST_FUNCTION) {
         by_file.entry(touch.file).or_default().push(touch);
     }
     for watched in &rows.watched {
-        if let Some(file) = known(files, rows, watched.file) {
+        if let Some(file) = known(files, rows, &sections, watched.file) {
             file.watched = Some(watched);
             file.calls = by_file.remove(&watched.file).unwrap_or_default();
         }

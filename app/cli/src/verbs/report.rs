@@ -22,13 +22,19 @@ pub fn run(args: &ReportArgs) -> Result<Exit> {
     if let Some(loads) = work::pageloads::read(&args.recording)? {
         return page_loads(args, &loads, target);
     }
-    let document = recorded::report_within(&args.recording, args.time_limit)?;
-    if let Some((form, target)) = target {
-        write(args, &document, form, target)?;
-    } else if args.json {
-        output::json(&document)?;
-    } else {
-        output::page(&text::report::page(&document, args.top, text::width::of_terminal()))?;
+    let document = match target {
+        Some((Form::Page, target)) => {
+            let (page, document) = page::of_recording(&args.recording, args.time_limit, args.since.as_deref())?;
+            output::file(target, page.as_bytes(), existing)?;
+            document
+        }
+        _ => recorded::report_within(&args.recording, args.time_limit)?,
+    };
+    match target {
+        Some((Form::Page, _)) => {}
+        Some((form, target)) => write(args, &document, form, target)?,
+        None if args.json => output::json(&document)?,
+        None => output::page(&text::report::page(&document, args.top, text::width::of_terminal()))?,
     }
     export::write(&document, &args.export, existing)?;
     Ok(Exit::Done)
@@ -72,16 +78,12 @@ impl Form {
 
 fn write(args: &ReportArgs, document: &ReportDocument, form: Form, target: &Path) -> Result<()> {
     match form {
-        Form::Page => {
-            let page = page::of_recording(&args.recording, document, args.since.as_deref())?;
-            output::file(target, page.as_bytes(), args.force.existing())
-        }
         _ if args.since.is_some() => {
             Err(Error::new(Exit::Usage, "only the page shows what changed:", "--since")
                 .hint("thaw compare BEFORE AFTER"))
         }
         Form::Json => output::file(target, &output::json_text(document)?, args.force.existing()),
-        Form::Text => {
+        _ => {
             let page = text::report::page(document, args.top, text::width::of_file());
             output::file(target, output::plain(&page).as_bytes(), args.force.existing())
         }

@@ -12,7 +12,7 @@ use work::heaps::live::Live;
 use work::heaps::page::whole;
 use work::progress::Tell;
 use work::timelines::stored;
-use work::{footprint, page, recorded};
+use work::{footprint, page};
 
 /// Serves the page until Ctrl-C.
 ///
@@ -47,7 +47,7 @@ pub fn run(args: &ViewArgs) -> Result<Exit> {
             if work::why::is_in(&args.recording)? {
                 output::complain("the recording has where the time went too: --why shows it\n");
             }
-            page::of_recording(&args.recording, &recorded::report(&args.recording)?, since)?
+            page::of_recording(&args.recording, None, since)?.0
         }
     };
     view::serve(Box::new(Arc::<str>::from(page)), args.port, open, announce)?;

@@ -142,7 +142,8 @@ fn timed(writer: &mut Writer, size: Size, files: &[FileRow]) {
                 CacheState::Cold => 17.9,
             };
             let noise = (0..12).map(|_| random.below(1000) as f64 / 1000.0).sum::<f64>() - 6.0;
-            let (row, milestones) = document::run(0, variant, state, RunKind::Timed, block, base * (1.0 + 0.018 * noise));
+            let (row, milestones) =
+                document::run(0, variant, state, RunKind::Timed, block, base * (1.0 + 0.018 * noise));
             let resident = |file: &FileRow| ResidencyRow {
                 path: file.path.clone(),
                 needed: file.size,

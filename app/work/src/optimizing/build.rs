@@ -19,7 +19,7 @@ use super::{caches, folder};
 use crate::rundir::RunDir;
 use crate::shell::command_line;
 use crate::words::harmless;
-use crate::{page, recorded, typed};
+use crate::{page, typed};
 use bench::conduct::Host;
 use bench::record::{Lab, LabOptions, Program};
 use model::{CacheState, Error, Exit, Result, RunKind, shown};
@@ -385,7 +385,7 @@ impl<'a> Copies<'a> {
         }
         for (recording, page) in (1..=self.rounds).map(files_of) {
             let comparison = self.work.join(&recording);
-            let html = page::of_recording(&comparison, &recorded::report(&comparison)?, None)?;
+            let (html, _) = page::of_recording(&comparison, None, None)?;
             write_whole(&last.join(page), html.as_bytes(), Rights::Usual, Existing::Keep)?;
             fs::rename(&comparison, last.join(recording)).map_err(cannot)?;
         }

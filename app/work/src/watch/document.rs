@@ -75,20 +75,30 @@ impl Watched {
 /// # Errors
 /// What [`Reader`] says.
 pub fn watched(reader: &Reader, loaded: &Loaded) -> Result<Vec<Watched>> {
+    let each = (0..loaded.names.len() as u32).map(|variant| watched_of(reader, loaded, variant));
+    Ok(each.collect::<Result<Vec<_>>>()?.into_iter().flatten().collect())
+}
+
+/// What was seen of one variant; `None`: it was not watched.
+///
+/// # Errors
+/// What [`Reader`] says.
+pub(crate) fn watched_of(reader: &Reader, loaded: &Loaded, variant: u32) -> Result<Option<Watched>> {
     let starts = &loaded.starts;
-    let mut programs = Vec::new();
-    for (variant, name) in (0..).zip(&loaded.names) {
-        let watched: Vec<RunId> = starts.watched(variant).map(|row| row.id).collect();
-        if watched.is_empty() {
-            continue;
-        }
-        let touched = watched.iter().map(|run| reader.trace(*run)).collect::<Result<Vec<TraceRows>>>()?;
-        let usual = starts.coldest(variant).map(|row| row.id);
-        let read = usual.map(|run| reader.trace(run)).transpose()?;
-        let runs = usual.into_iter().chain(watched).collect();
-        programs.push(Watched { variant: name.clone(), runs, read, touched });
+    let watched: Vec<RunId> = starts.watched(variant).map(|row| row.id).collect();
+    if watched.is_empty() {
+        return Ok(None);
     }
-    Ok(programs)
+    let touched = watched.iter().map(|run| reader.trace_head(*run)).collect::<Result<Vec<TraceRows>>>()?;
+    let usual = starts.coldest(variant).map(|row| row.id);
+    // Of what was read with the usual read-ahead, the fills tell.
+    let of_usual = |run| {
+        let head = reader.trace_head(run)?;
+        Ok(TraceRows { fills: reader.fills(run, &head)?, ..head })
+    };
+    let read = usual.map(of_usual).transpose()?;
+    let runs = usual.into_iter().chain(watched).collect();
+    Ok(Some(Watched { variant: loaded.names[variant as usize].clone(), runs, read, touched }))
 }
 
 fn program(watched: Watched, file: Option<&Path>) -> ProgramDocument {
