@@ -7,9 +7,12 @@ import { type Unpacked, unpacking, type Wanted } from "./logic/unpacking.ts";
 /** Asks for a trace. */
 export type Ask = (wanted: Wanted) => void;
 
-/** `text` is the page's `thaw.events/1`; `say` hears what was unpacked of the traces that are asked for. */
-export function unpacker(text: string, say: (part: Unpacked) => void): Ask {
-  const here = (): Ask => {
+/** Takes the page's `thaw.events/1`. */
+export type Unpacker = (text: string) => Ask;
+
+/** `say` hears what was unpacked of the traces that are asked for. The worker starts at once, before it has a text. */
+export function unpacker(say: (part: Unpacked) => void): Unpacker {
+  const here = (text: string): Ask => {
     const unpack = unpacking(text);
     return (wanted) => void unpack(wanted, say);
   };
@@ -18,20 +21,29 @@ export function unpacker(text: string, say: (part: Unpacked) => void): Ask {
   setTimeout(() => URL.revokeObjectURL(url), 10_000);
   try {
     const worker = new Worker(url);
-    const asked: Wanted[] = [];
-    let ask: Ask = (wanted) => {
-      asked.push(wanted);
-      worker.postMessage(wanted);
-    };
+    let failed = false;
+    let fail = () => {};
     worker.onmessage = ({ data }: MessageEvent<Unpacked>) => say(data);
     // One that may not start says so only later.
     worker.onerror = () => {
-      ask = here();
-      asked.forEach(ask);
+      failed = true;
+      fail();
     };
-    worker.postMessage(text);
-    return (wanted) => ask(wanted);
+    return (text) => {
+      if (failed) return here(text);
+      const asked: Wanted[] = [];
+      let ask: Ask = (wanted) => {
+        asked.push(wanted);
+        worker.postMessage(wanted);
+      };
+      fail = () => {
+        ask = here(text);
+        asked.forEach(ask);
+      };
+      worker.postMessage(text);
+      return (wanted) => ask(wanted);
+    };
   } catch {
-    return here();
+    return here;
   }
 }

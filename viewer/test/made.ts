@@ -66,7 +66,6 @@ export function requests(list: readonly RequestWords[]): Requests {
     flags: new Uint32Array(list.length),
     len: numbers((it) => it.len),
     disk: numbers((it) => it.disk),
-    offset: new Float64Array(list.length),
   };
 }
 

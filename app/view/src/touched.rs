@@ -2,12 +2,12 @@
 //! column holds is in `docs/view-format.md`; `viewer/src/logic/touched.ts` reads it.
 
 use crate::TouchOf;
-use crate::columns::{Column, Texts};
+use crate::columns::{Rising, Texts, columns};
 use crate::events::{Names, Table, micros, missed};
-use model::{Nanos, TouchEngine, TouchRow};
+use model::{Nanos, TouchEngine};
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
-use touch::{CallReport, Detail};
+use touch::Detail;
 
 /// Version of what a page holds of touched bytes.
 pub const TOUCHED_SCHEMA: &str = "thaw.touched/1";
@@ -42,9 +42,10 @@ pub struct PackedTouch {
 pub fn pack(program: &TouchOf<'_>) -> PackedTouch {
     let mut names = Names::default();
     let functions = functions(&program.details, &mut names);
-    let read = program.details.iter().flat_map(|file| {
-        file.read.iter().map(|(offset, len)| FileRange { file: file.line as u64, offset: offset.0, len: len.0 })
-    });
+    let mut read = RisingRanges::default();
+    for file in &program.details {
+        file.read.iter().for_each(|(offset, len)| read.push(file.line as u64, offset.0, len.0));
+    }
     let mut touched = BTreeMap::new();
     for engine in [TouchEngine::Page, TouchEngine::Probe, TouchEngine::Byte] {
         touched.extend(touches(&program.details, engine).map(|table| (engine.name(), table)));
@@ -53,48 +54,56 @@ pub fn pack(program: &TouchOf<'_>) -> PackedTouch {
         variant: program.variant.to_owned(),
         report: program.report.clone(),
         names: Texts::pack(names.list.iter().map(String::as_str)),
-        read: file_ranges(&read.collect::<Vec<_>>()),
+        read: read.table(Vec::new()),
         touched,
         functions,
     }
 }
 
-/// A range of a file; `file` is a line of the report.
-struct FileRange {
-    file: u64,
-    offset: u64,
-    len: u64,
+/// Columns of ranges of files in the making; a file is a line of the report. A range is predicted to begin where the
+/// one before of the same file ended.
+struct RisingRanges {
+    count: usize,
+    ends: HashMap<u64, u64>,
+    file: Rising,
+    offset: Rising,
+    len: Rising,
 }
 
-/// A range is predicted to begin where the one before of the same file ended.
-fn file_ranges(list: &[FileRange]) -> Table {
-    let mut ends: HashMap<u64, u64> = HashMap::new();
-    let ends = |it: &FileRange| ends.insert(it.file, it.offset.saturating_add(it.len)).unwrap_or(0);
-    let offset: Vec<i64> = list.iter().map(ends).zip(list).map(|(end, it)| missed(it.offset, end)).collect();
-    Table {
-        count: list.len(),
-        columns: BTreeMap::from([
-            ("file", Column::delta(&list.iter().map(|it| it.file).collect::<Vec<_>>())),
-            ("offset", Column::signed(&offset)),
-            ("len", Column::plain(&list.iter().map(|it| it.len).collect::<Vec<_>>())),
-        ]),
+impl Default for RisingRanges {
+    fn default() -> Self {
+        let (file, offset, len) = (Rising::delta(), Rising::signed(), Rising::plain());
+        Self { count: 0, ends: HashMap::new(), file, offset, len }
+    }
+}
+
+impl RisingRanges {
+    fn push(&mut self, file: u64, offset: u64, len: u64) {
+        self.count += 1;
+        let end = self.ends.insert(file, offset.saturating_add(len)).unwrap_or(0);
+        self.file.push(file);
+        self.offset.push_signed(missed(offset, end));
+        self.len.push(len);
+    }
+
+    /// With more columns of the same rows.
+    fn table(self, mut more: Vec<(&'static str, Rising)>) -> Table {
+        more.extend([("file", self.file), ("offset", self.offset), ("len", self.len)]);
+        Table { count: self.count, columns: columns(more) }
     }
 }
 
 /// What an engine saw; `None`: nothing.
 fn touches(details: &[Detail<'_>], engine: TouchEngine) -> Option<Table> {
-    let all = details.iter().flat_map(|file| file.touched.iter().map(|row| (file.line as u64, *row)));
-    let rows: Vec<(u64, &TouchRow)> = all.filter(|(_, row)| row.engine == engine).collect();
-    let list: Vec<FileRange> =
-        rows.iter().map(|(file, row)| FileRange { file: *file, offset: row.offset.0, len: row.len.0 }).collect();
-    if list.is_empty() {
-        return None;
+    let (mut ranges, mut at, mut order) = (RisingRanges::default(), Rising::delta(), Rising::delta());
+    for file in details {
+        for row in file.touched.iter().filter(|row| row.engine == engine) {
+            ranges.push(file.line as u64, row.offset.0, row.len.0);
+            at.push(time(row.at_ns));
+            order.push(row.order.map_or(0, |order| u64::from(order) + 1));
+        }
     }
-    let mut table = file_ranges(&list);
-    let at: Vec<u64> = rows.iter().map(|(_, row)| time(row.at_ns)).collect();
-    let order: Vec<u64> = rows.iter().map(|(_, row)| row.order.map_or(0, |order| u64::from(order) + 1)).collect();
-    table.columns.extend([("at", Column::delta(&at)), ("order", Column::delta(&order))]);
-    Some(table)
+    (ranges.count > 0).then(|| ranges.table(vec![("at", at), ("order", order)]))
 }
 
 /// Microseconds plus one; 0: not known.
@@ -103,22 +112,27 @@ fn time(at: Option<Nanos>) -> u64 {
 }
 
 fn functions(details: &[Detail<'_>], names: &mut Names) -> Table {
-    let calls: Vec<(u64, &CallReport)> =
-        details.iter().flat_map(|detail| detail.calls.iter().map(|call| (detail.line as u64, call))).collect();
-    let list: Vec<FileRange> =
-        calls.iter().map(|(file, call)| FileRange { file: *file, offset: call.offset, len: call.len.0 }).collect();
-    let column = |each: &dyn Fn(&CallReport) -> u64| calls.iter().map(|(_, call)| each(call)).collect::<Vec<u64>>();
     let known = |bytes: Option<model::Bytes>| bytes.map_or(0, |bytes| bytes.0 + 1);
-    let name: Vec<u64> =
-        calls.iter().map(|(_, call)| call.name.as_deref().map_or(0, |name| names.number(name) + 1)).collect();
-    let mut table = file_ranges(&list);
-    table.columns.extend([
-        ("at", Column::delta(&column(&|call| micros(call.at_ns)))),
-        ("order", Column::delta(&column(&|call| call.order.into()))),
-        ("name", Column::plain(&name)),
-        ("read", Column::plain(&column(&|call| known(call.read)))),
-        ("needed", Column::plain(&column(&|call| known(call.needed)))),
-        ("lonely", Column::plain(&column(&|call| call.lonely_pages))),
-    ]);
-    table
+    let mut ranges = RisingRanges::default();
+    let (mut at, mut order, mut name) = (Rising::delta(), Rising::delta(), Rising::plain());
+    let (mut read, mut needed, mut lonely) = (Rising::plain(), Rising::plain(), Rising::plain());
+    for file in details {
+        for call in &file.calls {
+            ranges.push(file.line as u64, call.offset, call.len.0);
+            at.push(micros(call.at_ns));
+            order.push(call.order.into());
+            name.push(call.name.as_deref().map_or(0, |name| names.number(name) + 1));
+            read.push(known(call.read));
+            needed.push(known(call.needed));
+            lonely.push(call.lonely_pages);
+        }
+    }
+    ranges.table(vec![
+        ("at", at),
+        ("order", order),
+        ("name", name),
+        ("read", read),
+        ("needed", needed),
+        ("lonely", lonely),
+    ])
 }

@@ -49,5 +49,7 @@ pub fn joined(mut spans: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
         }
         joins
     });
+    // What came in page by page is often one span in the end.
+    spans.shrink_to_fit();
     spans
 }

@@ -183,11 +183,12 @@ impl Reader {
         trace::flow(&self.connection, run, head, into).map_err(|failure| self.explain(failure))
     }
 
-    /// What came into the cache in a run; `head` is what [`Reader::trace_head`] gave.
+    /// Hands over what came into the cache in a run, one by one; `head` is what [`Reader::trace_head`] gave.
     ///
-    /// Errors: as [`Reader::trace`].
-    pub fn fills(&self, run: RunId, head: &TraceRows) -> Result<Vec<FillRow>> {
-        trace::fills(&self.connection, run, head).map_err(|failure| self.explain(failure))
+    /// Errors: as [`Reader::flow`].
+    pub fn fills(&self, run: RunId, head: &TraceRows, each: &mut dyn FnMut(&FillRow)) -> Result<()> {
+        let _span = tracing::info_span!("read fills", run = run.0).entered();
+        trace::fills(&self.connection, run, head, each).map_err(|failure| self.explain(failure))
     }
 
     fn traced(&self, run: RunId, found: std::result::Result<Option<TraceRows>, Failure>) -> Result<TraceRows> {

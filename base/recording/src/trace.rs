@@ -226,13 +226,20 @@ pub(crate) fn select_head(tables: &Tables, run: RunId) -> Result<Option<TraceRow
     }
 }
 
-/// What came into the cache in a run of which `head` is known.
-pub(crate) fn fills(tables: &Tables, run: RunId, head: &TraceRows) -> Result<Vec<FillRow>, Failure> {
-    let fills: Vec<FillRow> = of_run(tables, run)?;
-    match fills.iter().find(|row| row.file.0 as usize >= head.files.len()) {
-        Some(row) => Err(missing(run, row.file)),
-        None => Ok(fills),
-    }
+/// Hands over what came into the cache in a run of which `head` is known.
+pub(crate) fn fills(
+    tables: &Tables,
+    run: RunId,
+    head: &TraceRows,
+    each: &mut dyn FnMut(&FillRow),
+) -> Result<(), Failure> {
+    each_of_run(tables, run, |row: FillRow| match (row.file.0 as usize) < head.files.len() {
+        true => {
+            each(&row);
+            Ok(())
+        }
+        false => Err(missing(run, row.file)),
+    })
 }
 
 /// Hands over what [`select_head`] leaves out, one by one, in the order that [`Flow`] promises.

@@ -2,7 +2,8 @@
 
 use crate::report::*;
 use model::{
-    Bytes, Cause, FileId, FileKind, FileOffset, FileRow, PAGE, SectionRow, TouchEngine, TouchRow, TraceRows, WatchedRow,
+    Bytes, Cause, FileId, FileKind, FileOffset, FileRow, FillRow, PAGE, SectionRow, TouchEngine, TouchRow, TraceRows,
+    WatchedRow,
 };
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
@@ -15,7 +16,7 @@ const LONGEST_FUNCTION: u64 = 1 << 26;
 /// What a recording has of one program.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Input<'a> {
-    /// A traced cold start with the usual read-ahead.
+    /// A traced cold start with the usual read-ahead; of its fills, places count alone (see [`Came`]).
     pub read: Option<&'a TraceRows>,
     /// Runs that saw what is touched; the last one of each engine counts.
     pub touched: &'a [TraceRows],
@@ -25,6 +26,54 @@ impl<'a> Input<'a> {
     fn of(&self, engine: TouchEngine) -> Option<&'a TraceRows> {
         self.touched.iter().rev().find(|rows| engine_of(rows) == Some(engine))
     }
+}
+
+/// What came into memory in a start, as it comes: only where it lies is kept, each page once. A trace may have millions
+/// of fills, of one page each.
+#[derive(Clone, Debug)]
+pub struct Came {
+    by_file: Vec<Ranges>,
+}
+
+impl Came {
+    /// Nothing has come yet, of so many files.
+    pub fn of(files: usize) -> Self {
+        Self { by_file: vec![Ranges::new(); files] }
+    }
+
+    /// Adds a fill, unless the program wrote it.
+    pub fn add(&mut self, fill: &FillRow) {
+        if let Some((id, offset, len)) = read_from_disk(fill).filter(possible)
+            && let Some(ranges) = self.by_file.get_mut(id.0 as usize)
+        {
+            ranges.push((offset.0, offset.0 + len.0));
+        }
+    }
+
+    /// The places as fills of [`Input::read`], one for each piece. When each came is not known any more.
+    pub fn fills(self) -> Vec<FillRow> {
+        let fill = |(file, (start, end)): (u32, (u64, u64))| FillRow {
+            at_ns: model::Nanos(0),
+            pid: 0,
+            tid: 0,
+            file: FileId(file),
+            offset: FileOffset(start),
+            len: Bytes(end - start),
+            cause: Cause::Unknown,
+        };
+        let pieces = (0_u32..).zip(self.by_file);
+        pieces
+            .flat_map(|(file, ranges)| model::joined(ranges).into_iter().map(move |range| fill((file, range))))
+            .collect()
+    }
+}
+
+fn read_from_disk(fill: &FillRow) -> Option<(FileId, FileOffset, Bytes)> {
+    (fill.cause != Cause::Write).then_some((fill.file, fill.offset, fill.len))
+}
+
+fn possible((_, offset, len): &(FileId, FileOffset, Bytes)) -> bool {
+    offset.0 < LONGEST && len.0 < LONGEST
 }
 
 /// The engine of a run; `None`: it saw nothing.
@@ -78,8 +127,7 @@ pub fn calls(input: &Input<'_>, path: &str) -> Vec<CallReport> {
 fn gathered<'a>(input: &Input<'a>) -> Vec<(FileReport, File<'a>)> {
     let mut files: BTreeMap<PathBuf, File<'a>> = BTreeMap::new();
     if let Some(rows) = input.read {
-        let fills = rows.fills.iter().filter(|fill| fill.cause != Cause::Write);
-        gather(&mut files, rows, fills.map(|fill| (fill.file, fill.offset, fill.len)), |file| &mut file.read);
+        gather(&mut files, rows, rows.fills.iter().filter_map(read_from_disk), |file| &mut file.read);
     }
     if let Some(rows) = input.of(TouchEngine::Page) {
         gather(&mut files, rows, places(rows), |file| &mut file.needed);
@@ -221,7 +269,7 @@ fn gather<'a>(
 ) {
     let sections = sections_of(rows);
     let mut by_file: HashMap<FileId, Ranges> = HashMap::new();
-    for (id, offset, len) in places.filter(|(_, offset, len)| offset.0 < LONGEST && len.0 < LONGEST) {
+    for (id, offset, len) in places.filter(possible) {
         by_file.entry(id).or_default().push((offset.0, offset.0 + len.0));
     }
     for (id, file) in (0..).map(FileId).zip(&rows.files) {

@@ -13,7 +13,7 @@ pub mod order;
 mod page;
 mod report;
 
-pub use analyze::{Input, calls, details, engine_of, report, report_with_details};
+pub use analyze::{Came, Input, calls, details, engine_of, report, report_with_details};
 pub use engine::{Doubt, Engine, Pages, Precision, Probed, Trace, precision};
 pub use page::{pages, resident_pages};
 pub use report::{

@@ -1,7 +1,7 @@
 // What the disk view draws: which requests of which device, in which colours. Pure.
 
 import { gather } from "./columns.ts";
-import { CAUSES, counts, type Requests } from "./events.ts";
+import { CAUSES, counts, type Requests, tableSize } from "./events.ts";
 import { axisPlaces, type Fold, foldOf } from "./fold.ts";
 import { type Marks, marksOf, type Shown, spans } from "./marks.ts";
 import { byPlace } from "./seeks.ts";
@@ -34,7 +34,7 @@ export interface Weight {
 export function weights(requests: Requests, shown: Shown, by: ColourBy): Weight[] {
   const key = requests[by];
   const { len } = requests;
-  const size = key.reduce((most, category) => Math.max(most, category), -1) + 1;
+  const size = tableSize(key);
   const [bytes, number] = [new Float64Array(size), new Float64Array(size)];
   for (let i = 0; i < key.length; i++) {
     if (shown !== null && shown[i] === 0) continue;
@@ -53,6 +53,13 @@ export function ownReads(requests: Requests): Uint8Array {
   const mask = new Uint8Array(requests.count);
   for (let i = 0; i < mask.length; i++) mask[i] = counts(requests, i) ? 1 : 0;
   return mask;
+}
+
+/** The devices of which there is a request. */
+export function usedDevices(requests: Requests, devices: readonly string[]): string[] {
+  const used = new Uint8Array(devices.length);
+  for (let i = 0; i < requests.count; i++) used[requests.device[i]] = 1;
+  return devices.filter((_, number) => used[number] === 1);
 }
 
 /** Number of the device with the most bytes read by the program; 0 if there is none. */

@@ -43,8 +43,6 @@ export interface Requests {
   readonly flags: Uint32Array;
   readonly len: Float64Array;
   readonly disk: Float64Array;
-  /** Offset in the file; 0 if it serves none. */
-  readonly offset: Float64Array;
 }
 
 /** Ranges of files at a time: page-cache fills, or what was asked for. */
@@ -99,6 +97,8 @@ export function sectionsOf(events: TraceEvents, line: number): Section[] {
 export interface TraceTouches {
   readonly fills: Touches;
   readonly asks: Touches;
+  /** By request: offset in its file; 0 if it serves none. */
+  readonly offsets: Float64Array;
 }
 
 /** Unpacks one trace's requests. Throws where the page is damaged. */
@@ -114,13 +114,20 @@ export async function unpackTrace(trace: PackedTrace): Promise<TraceEvents> {
   };
 }
 
-/** Unpacks what came into memory and what was asked for: most of a trace, and not needed for the first picture. */
+/**
+ * Unpacks what came into memory, what was asked for, and where in files requests lie: most of a trace, and not needed
+ * for the first picture.
+ */
 export async function unpackRest(trace: PackedTrace): Promise<TraceTouches> {
-  return { fills: await unpackTouches(trace.fills, "cause"), asks: await unpackTouches(trace.asks, "how") };
+  return {
+    fills: await unpackTouches(trace.fills, "cause"),
+    asks: await unpackTouches(trace.asks, "how"),
+    offsets: await unpackOffsets(trace),
+  };
 }
 
 /** The largest number plus one, so that a table by number can be made. */
-function tableSize(numbers: ArrayLike<number>): number {
+export function tableSize(numbers: ArrayLike<number>): number {
   let most = -1;
   for (let i = 0; i < numbers.length; i++) if (numbers[i] > most) most = numbers[i];
   return most + 1;
@@ -176,20 +183,43 @@ class Places {
   }
 }
 
+/** Where requests lie on disk, with what that is predicted from. */
+interface OnDisk {
+  readonly file: Uint32Array;
+  readonly kind: Uint32Array;
+  readonly len: Float64Array;
+  readonly disk: Float64Array;
+}
+
+async function unpackPlaces(trace: PackedTrace): Promise<OnDisk> {
+  const [{ len, disk }, { file, kind }] = await Promise.all([
+    unpackTable(trace.requests, ["len", "disk"]),
+    unpackIndexes(trace.requests, ["file", "kind"]),
+  ]);
+  const heads = new Float64Array(tableSize(file)).fill(-1);
+  let head = 0;
+  for (let i = 0; i < disk.length; i++) {
+    const line = file[i];
+    const before = heads[line];
+    head = disk[i] + (before >= 0 ? before : head);
+    disk[i] = head;
+    head += len[i];
+    heads[line] = head;
+  }
+  return { file, kind, len, disk };
+}
+
 async function unpackRequests(trace: PackedTrace): Promise<Requests> {
   const { count } = trace.requests;
-  const [places, numbers, { process, file, kind, cause, device, flags }] = await Promise.all([
-    Places.of(trace),
-    unpackTable(trace.requests, ["start", "queued", "took", "len", "disk", "offset"]),
-    unpackIndexes(trace.requests, ["process", "file", "kind", "cause", "device", "flags"]),
-  ]);
-  const { start, queued: from, took: end, len, disk, offset } = numbers;
+  const [{ file, kind, len, disk }, { start, queued: from, took: end }, { process, cause, device, flags }] =
+    await Promise.all([
+      unpackPlaces(trace),
+      unpackTable(trace.requests, ["start", "queued", "took"]),
+      unpackIndexes(trace.requests, ["process", "cause", "device", "flags"]),
+    ]);
   const ended = new Uint8Array(count);
   const served = new Uint8Array(count);
   const write = new Uint8Array(count);
-  const heads = new Float64Array(tableSize(file)).fill(-1);
-  const ends = new Float64Array(tableSize(file));
-  let head = 0;
   for (let i = 0; i < count; i++) {
     from[i] = start[i] - from[i];
     if (end[i] > 0) {
@@ -198,35 +228,33 @@ async function unpackRequests(trace: PackedTrace): Promise<Requests> {
     } else {
       end[i] = start[i];
     }
-    write[i] = kind[i] >= 3 ? 1 : 0;
-    served[i] = kind[i] % 3;
-    const line = file[i];
-    disk[i] += heads[line] >= 0 ? heads[line] : head;
-    head = disk[i] + len[i];
-    heads[line] = head;
-    if (served[i] === 0) {
-      const lies = places.at(line - 1, disk[i]);
-      offset[i] += lies >= 0 ? lies : ends[line];
-      ends[line] = offset[i] + len[i];
-    }
+    const is = kind[i];
+    write[i] = is >= 3 ? 1 : 0;
+    served[i] = is % 3;
   }
-  return {
-    count,
-    from,
-    start,
-    end,
-    ended,
-    process,
-    file,
-    served,
-    write,
-    cause,
-    device,
-    flags,
-    len,
-    disk,
-    offset,
-  };
+  return { count, from, start, end, ended, process, file, served, write, cause, device, flags, len, disk };
+}
+
+/**
+ * Where in files requests lie: each is looked for among the extents of its file, which takes as long as all the rest of
+ * the requests. So it is not done before the first picture, and places on disk, which were handed over with that, are
+ * unpacked once more.
+ */
+async function unpackOffsets(trace: PackedTrace): Promise<Float64Array> {
+  const [places, { file, kind, len, disk }, { offset }] = await Promise.all([
+    Places.of(trace),
+    unpackPlaces(trace),
+    unpackTable(trace.requests, ["offset"]),
+  ]);
+  const ends = new Float64Array(tableSize(file));
+  for (let i = 0; i < offset.length; i++) {
+    if (kind[i] % 3 !== 0) continue;
+    const line = file[i];
+    const lies = places.at(line - 1, disk[i]);
+    offset[i] += lies >= 0 ? lies : ends[line];
+    ends[line] = offset[i] + len[i];
+  }
+  return offset;
 }
 
 async function unpackTouches(table: PackedTrace["fills"], howName: "cause" | "how"): Promise<Touches> {

@@ -71,13 +71,24 @@ export function travelInOrder(disk: Float64Array, len: Float64Array, shown: Uint
   return { requests: number, bytes, seeks, distance };
 }
 
-/** Bytes read before each of them, counting only the shown ones, and in all; `shown` in the same order. */
-export function bytesSoFar(len: Float64Array, shown: Uint8Array): { readonly x: Float64Array; readonly bytes: number } {
+/** The shown ones of some ranges, and bytes read before each of them and in all, counting only those. */
+export interface SoFar {
+  readonly shown: Uint8Array;
+  readonly x: Float64Array;
+  readonly bytes: number;
+}
+
+/** Ranges in an order of their numbers, `len` in that order, too; `shown` by number. */
+export function bytesSoFar(len: Float64Array, order: Uint32Array, shown: Uint8Array): SoFar {
   const x = new Float64Array(len.length);
+  const inOrder = new Uint8Array(len.length);
   let bytes = 0;
   for (let k = 0; k < len.length; k++) {
     x[k] = bytes;
-    if (shown[k] === 1) bytes += len[k];
+    const is = shown[order[k]];
+    inOrder[k] = is;
+    // A product, not a branch: which ones are shown nobody foresees, not even the processor.
+    bytes += is * len[k];
   }
-  return { x, bytes };
+  return { shown: inOrder, x, bytes };
 }

@@ -58,8 +58,12 @@ describe("the way of the head", () => {
     expect([...byPlace(list, 0)]).toEqual([1, 0, 2]);
   });
   test("bytes so far count what is shown", () => {
-    const { x, bytes } = bytesSoFar(Float64Array.of(10, 20, 30), Uint8Array.of(1, 0, 1));
-    expect([[...x], bytes]).toEqual([[0, 10, 10], 40]);
+    const { x, bytes, shown } = bytesSoFar(
+      Float64Array.of(10, 20, 30),
+      Uint32Array.of(2, 0, 1),
+      Uint8Array.of(0, 1, 1),
+    );
+    expect([[...x], bytes, [...shown]]).toEqual([[0, 10, 10], 40, [1, 0, 1]]);
   });
 });
 

@@ -80,7 +80,31 @@ describe("a packed trace", () => {
   test("places come from what the prediction missed", async () => {
     const { requests } = await unpackTrace(TRACE);
     expect([...requests.disk]).toEqual([4096, 8192, 13_288, 40_960, 45_568]);
-    expect([...requests.offset]).toEqual([0, 4096, 0, 8192, 0]);
+    const { offsets } = await unpackRest(TRACE);
+    expect([...offsets]).toEqual([0, 4096, 0, 8192, 0]);
+  });
+  test("what the first picture does not need is not unpacked before it", async () => {
+    const asked: string[] = [];
+    const watched = (name: string, columns: PackedTrace["requests"]["columns"]) =>
+      new Proxy(columns, {
+        get: (of, column: string) => {
+          asked.push(`${name}.${column}`);
+          return of[column];
+        },
+      });
+    const watch = (name: "requests" | "fills" | "asks" | "extents") => ({
+      ...TRACE[name],
+      columns: watched(name, TRACE[name].columns),
+    });
+    await unpackTrace({
+      ...TRACE,
+      requests: watch("requests"),
+      fills: watch("fills"),
+      asks: watch("asks"),
+      extents: watch("extents"),
+    });
+    const of = "start queued took process file kind cause device flags len disk".split(" ");
+    expect(asked.sort()).toEqual(of.map((column) => `requests.${column}`).sort());
   });
   test("times, and ends that were not seen", async () => {
     const { requests } = await unpackTrace(TRACE);

@@ -145,6 +145,7 @@ describe("sums over what passes", () => {
       { offset: 0, len: 4096, file: 0, process: 2 },
     ]),
     asks: touches([{ offset: 0, len: 4096, file: 1, process: 1 }]),
+    offsets: new Float64Array(4),
   };
   const shares = fairShares(list);
 

@@ -6,6 +6,7 @@ use model::{Error, Exit, Result, RunId, TraceRows};
 use recording::Reader;
 use serde::Serialize;
 use std::path::Path;
+use touch::Came;
 
 /// The document.
 #[derive(Debug, Serialize)]
@@ -94,7 +95,9 @@ pub(crate) fn watched_of(reader: &Reader, loaded: &Loaded, variant: u32) -> Resu
     // Of what was read with the usual read-ahead, the fills tell.
     let of_usual = |run| {
         let head = reader.trace_head(run)?;
-        Ok(TraceRows { fills: reader.fills(run, &head)?, ..head })
+        let mut came = Came::of(head.files.len());
+        reader.fills(run, &head, &mut |fill| came.add(fill))?;
+        Ok(TraceRows { fills: came.fills(), ..head })
     };
     let read = usual.map(of_usual).transpose()?;
     let runs = usual.into_iter().chain(watched).collect();

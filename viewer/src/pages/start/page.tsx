@@ -8,7 +8,7 @@ import { embedded, type Page, viewsOf } from "../page.ts";
 import { page, type Reported } from "../shared/document.ts";
 import { followTouched } from "../touch/state.ts";
 import { TOUCH_VIEWS } from "../touch/views.ts";
-import { followTrace, traceMatchesNothing } from "../trace/state.ts";
+import { followTrace, startUnpacking, traceMatchesNothing } from "../trace/state.ts";
 import { TRACE_VIEWS } from "../trace/views.ts";
 import { AnswerView } from "./answer.tsx";
 import { RunsView } from "./runs.tsx";
@@ -16,6 +16,7 @@ import { RunsView } from "./runs.tsx";
 export function pageOfStarts(): Page {
   const made = reported();
   page.value = made;
+  const unpack = startUnpacking();
   return {
     views: viewsOf(VIEWS, {
       answer: { title: "Answer", Content: AnswerView },
@@ -29,7 +30,7 @@ export function pageOfStarts(): Page {
     filterHelp: FILTER_HELP,
     // The events stand behind this script, so that the page is there before they are.
     follow: () => {
-      followTrace(embedded("thaw-events"));
+      followTrace(unpack, embedded("thaw-events"));
       followTouched(embedded("thaw-touched"));
     },
     // What starts touch is of other events.

@@ -12,6 +12,7 @@ import {
   type DiskPicture,
   kindMask,
   ownReads,
+  usedDevices,
   type Weight,
   weights,
 } from "../../logic/disk.ts";
@@ -41,6 +42,7 @@ import {
   pictureOf,
   requestMask,
   sortedPart,
+  touched,
 } from "./state.ts";
 
 const MARGINS: Margins = { left: 66, right: 10, top: 8, bottom: 26 };
@@ -106,7 +108,7 @@ function Disk({ trace }: { trace: Opened }): JSX.Element {
   );
   const viewport = diskPart.of(picture.whole);
   const props: DrawProps = { trace, picture, drawn, figures, viewport, colours, by };
-  const used = useMemo(() => devices.filter((_, number) => requests.device.includes(number)), [trace]);
+  const used = useMemo(() => usedDevices(requests, devices), [trace]);
   return (
     <div class="disk">
       <div class="tools">
@@ -185,8 +187,7 @@ function drawnOf(
     mask[i] = filter[i] & kinds[i];
     requests += mask[i];
   }
-  const sortedMask = gather(mask, order);
-  const { x, bytes } = bytesSoFar(len, sortedMask);
+  const { x, bytes, shown: sortedMask } = bytesSoFar(len, order, mask);
   // Bytes both ways: a range is as wide as it is high.
   return { mask, requests, bytes, sortedMask, sorted: { x, y, wide: high, high, longest: highest, highest } };
 }
@@ -525,6 +526,11 @@ function fileName(trace: Opened, i: number): string {
   return trace.events.requests.served[i] === 1 ? "(metadata)" : "(not attributed)";
 }
 
+/** Where in its file a request lies; `null`: it serves none, or that is not unpacked yet. */
+function fileOffset(trace: Opened, i: number): number | null {
+  return trace.events.requests.served[i] === 0 ? (touched.value?.offsets[i] ?? null) : null;
+}
+
 function pick(trace: Opened, i: number): void {
   const { requests } = trace.events;
   if (requests.file[i] > 0 && requests.served[i] === 0) openFile(trace.names.files[requests.file[i] - 1].path);
@@ -533,6 +539,7 @@ function pick(trace: Opened, i: number): void {
 function RequestTip({ trace, i }: { trace: Opened; i: number }): JSX.Element {
   const { requests, flags, devices } = trace.events;
   const queued = requests.start[i] - requests.from[i];
+  const offset = fileOffset(trace, i);
   return (
     <>
       <strong>
@@ -548,9 +555,7 @@ function RequestTip({ trace, i }: { trace: Opened; i: number }): JSX.Element {
         {requests.served[i] === 0 && requests.file[i] > 0 && (
           <>
             <dt>in the file</dt>
-            <dd>
-              {bytes(requests.offset[i])} ({count(requests.offset[i])})
-            </dd>
+            <dd>{offset === null ? "…" : `${bytes(offset)} (${count(offset)})`}</dd>
           </>
         )}
         <dt>on disk {devices[requests.device[i]]}</dt>
@@ -671,8 +676,11 @@ function ListedRequests({ trace, picture, drawn, viewport }: DrawProps): JSX.Ele
       key: "offset",
       label: "File offset",
       number: true,
-      value: (i) => (requests.served[i] === 0 ? requests.offset[i] : null),
-      show: (i) => (requests.served[i] === 0 ? count(requests.offset[i]) : "–"),
+      value: (i) => fileOffset(trace, i),
+      show: (i) => {
+        const offset = fileOffset(trace, i);
+        return offset === null ? "–" : count(offset);
+      },
     },
     {
       key: "process",

@@ -19,7 +19,7 @@ import type { Unpacked, Wanted } from "../../logic/unpacking.ts";
 import { fairShares } from "../../logic/waiting.ts";
 import { kept, keptRange, visiblePart } from "../../state.ts";
 import type { TraceDocument } from "../../types/document.ts";
-import { unpacker } from "../../unpacker.ts";
+import { type Unpacker, unpacker } from "../../unpacker.ts";
 import { whenFileChanges } from "../shared/chosenfile.ts";
 import { page } from "../shared/document.ts";
 
@@ -70,9 +70,12 @@ export const touched = signal<TraceTouches | null>(null);
 /** Why there are no events to draw, once that is known. */
 export const noEvents = signal<string | null>(null);
 
+/** What will unpack the events: it takes a moment to start, and can do that while the browser still reads them. */
+export const startUnpacking = (): Unpacker => unpacker(hear);
+
 /** Has the events of the trace in sight unpacked whenever that changes. `text` is what the page embeds of them. */
-export function followTrace(text: string | null): void {
-  const ask = text === null ? null : unpacker(text, hear);
+export function followTrace(unpack: Unpacker, text: string | null): void {
+  const ask = text === null ? null : unpack(text);
   effect(() => {
     const document = traceDocument.value;
     opened.value = null;
@@ -147,10 +150,8 @@ function mask(touches: Touches | undefined, kinds: readonly number[]): Uint8Arra
 /** Whether no event of the trace passes the filter; `false` while there are no events to ask, and for other words. */
 export function traceMatchesNothing(): boolean {
   if (terms.value.length === 0 || opened.value === null) return false;
-  return (
-    [requestMask.value, fillMask.value, askMask.value].every((passing) => !passing.includes(1)) &&
-    touched.value !== null
-  );
+  // One after the other: most words leave a request, and then nobody needs to look at the other tables.
+  return [requestMask, fillMask, askMask].every((mask) => !mask.value.includes(1)) && touched.value !== null;
 }
 
 /** Fair shares of the waiting time, made once per trace. */
