@@ -35,6 +35,14 @@ pub fn json(document: &impl Serialize) -> Result<()> {
     bytes(&json_text(document)?)
 }
 
+/// Prints a value as one JSON document, or as the page that is made of it.
+///
+/// # Errors
+/// As [`page`].
+pub fn answer(as_json: bool, document: &impl Serialize, made: impl FnOnce() -> Page) -> Result<()> {
+    if as_json { json(document) } else { page(&made()) }
+}
+
 /// A value as one indented JSON document, with a line end.
 ///
 /// # Errors

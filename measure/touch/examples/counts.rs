@@ -36,7 +36,7 @@ fn main() -> model::Result<()> {
     let mut running = gated.release()?;
     let ended = running.wait()?;
     let rows = engine.stop(running.t0_ns())?;
-    let counts = engine.counts().expect("it was asked for");
+    let counts = engine.counts().expect("it was requested");
     for function in &counts.functions {
         println!(
             "{:10} {:4} threads {:10} stops {} {}+{:#x} {}",

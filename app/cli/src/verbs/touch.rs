@@ -32,37 +32,23 @@ pub fn run(args: TouchArgs, quiet: bool) -> Result<Exit> {
         (None, false) => look(args, quiet)?,
     };
     let document = document::read(&recording, file.as_deref())?;
-    if json {
-        output::json(&document)?;
-    } else {
-        output::page(&text::touch::page(&document, top, text::width::of_terminal()))?;
-    }
+    output::answer(json, &document, || text::touch::page(&document, top, text::width::of_terminal()))?;
     Ok(exit)
 }
 
 /// Starts the program once and counts calls. What was counted of a program that failed is printed as well.
 fn calls(args: TouchArgs, quiet: bool) -> Result<Exit> {
-    if args.command.is_empty() && args.app.is_none() {
-        return Err(Error::new(Exit::Usage, "there is no program whose calls could be counted", "")
-            .hint("thaw touch --calls PATTERN -- PROGRAM ARGS"));
-    }
-    os::interrupt::install()?;
-    os::spawn::become_subreaper()?;
+    os::interrupt::install().and_then(|()| os::spawn::become_subreaper())?;
     let (patterns, json, top) = (args.calls.clone(), args.json, args.top);
-    let plan = plan::record(plan::as_record(args)?)?;
-    let (document, trouble) = watch::calls::count(&plan, &patterns, &tracing_thaw, Box::new(Progress::new(quiet)))?;
-    if json {
-        output::json(&document)?;
-    } else {
-        output::page(&text::calls::page(&document, top, text::width::of_terminal()))?;
-    }
+    let (plan, told) = (plan::record(plan::as_record(args)?)?, Box::new(Progress::new(quiet)));
+    let (document, trouble) = watch::calls::count(&plan, &patterns, &tracing_thaw, told)?;
+    output::answer(json, &document, || text::calls::page(&document, top, text::width::of_terminal()))?;
     trouble.map_or(Ok(Exit::Done), Err)
 }
 
 /// Starts the program once for each engine. Interrupted after one of them: what it saw is kept.
 fn look(args: TouchArgs, quiet: bool) -> Result<(PathBuf, Exit)> {
-    os::interrupt::install()?;
-    os::spawn::become_subreaper()?;
+    os::interrupt::install().and_then(|()| os::spawn::become_subreaper())?;
     let wishes: Vec<Wish> = args.engine.iter().map(wish).collect();
     let is_byte = |wish: &Wish| *wish == Wish::Engine(model::TouchEngine::Byte);
     let tool = wishes.iter().any(is_byte).then(byte::find).transpose()?;
@@ -83,8 +69,8 @@ fn wish(typed: &TouchEngine) -> Wish {
 
 /// This program again, as the tracing process.
 fn tracing_thaw() -> Result<Helper> {
-    let program = std::env::current_exe()
-        .map_err(|cause| Error::new(Exit::Machine, "cannot find thaw's own file", "/proc/self/exe").because(cause))?;
+    let failed = |cause| Error::new(Exit::Machine, "cannot find thaw's own file", "/proc/self/exe").because(cause);
+    let program = std::env::current_exe().map_err(failed)?;
     Ok(Helper { program, arguments: vec![TRACER.into()], environment: Vec::new() })
 }
 
