@@ -92,13 +92,27 @@ fn counts_are_exact_whatever_an_entry_looks_like_and_whoever_calls() {
                 &*function.name
             })
             .collect();
-        assert_eq!(stopped, ["q_again", "q_back", "q_into", "q_packed"], "{name}");
+        assert_eq!(stopped, ["q_into", "q_again", "q_back", "q_packed"], "{name}");
         let hot = function(&watched, "q_hot");
         assert!(hot.noted.len() >= 16 && hot.noted.is_sorted_by_key(|call| call.at_ns), "{name}");
         assert!(hot.noted.iter().all(|call| call.tid != 0 && call.caller < hot.callers.len()), "{name}");
         assert_eq!(watched.counts.as_ref().unwrap().cannot, Vec::<String>::new().as_slice(), "{name}");
         assert!(watched.rows.touches.is_empty(), "first calls of others are not noted");
     }
+}
+
+#[test]
+fn code_that_is_not_what_its_file_says_is_left_alone_and_that_is_said() {
+    let Some(workshop) = Workshop::new() else { return };
+    let shared = ["-shared", "-fPIC", "-O2"];
+    let Some(plug) = workshop.compile("plugged.c", "plugged.so", &shared) else { return };
+    let Some(other) = workshop.compile("plug.c", "other.so", &shared) else { return };
+    let Some(program) = workshop.compile("altered.c", "altered", &["-ldl"]) else { return };
+    let watched = count(&["q_*"], [program.as_os_str(), plug.as_os_str(), other.as_os_str()]);
+    assert_eq!(watched.ended.code, Some(0), "{:?} {:?}", watched.ended, watched.counts);
+    assert_eq!(function(&watched, "q_plugged").calls, 3);
+    let cannot = watched.counts.as_ref().unwrap().cannot.join("\n");
+    assert!(cannot.contains("calls of q_plugged in") && cannot.contains("is not what the file says"), "{cannot}");
 }
 
 #[test]

@@ -90,12 +90,14 @@ static int depth;
 APART long q_deepest(void) { void *at[64]; depth = backtrace(at, 64); return depth; }
 APART long q_deep(void) { return q_deepest() + 1; }
 
-enum { EACH = 20000 };
+enum { EACH = 20000, STOPS = 50 };
 APART long q_hot(long n) { return n + 1; }
 APART long q_turn(long n) { return n + 2; }
 static void *hot(void *argument) {
     long n = 0;
     for (int i = 0; i < EACH; i++) n = q_hot(n);
+    /* All at once at a breakpoint. */
+    for (int i = 0; i < STOPS; i++) q_into(2);
     *(long *)argument = n;
     return 0;
 }
@@ -138,9 +140,10 @@ int main(int argc, char **argv) {
         CHECK(q_vector(i, 2.5) == (i + 2.5) * 2.5);
         CHECK(q_zone(i) == i);
     }
-    const char *often[] = {"q_rip", "q_self", "q_call", "q_call_first", "q_call_got", "q_back", "q_short", "q_jrcxz", "q_loop", "q_into",
+    const char *often[] = {"q_rip", "q_self", "q_call", "q_call_first", "q_call_got", "q_back", "q_short", "q_jrcxz", "q_loop",
                            "q_again", "q_guarded", "q_tiny", "q_nothing", "q_packed", "q_after", "q_carry", "q_vector", "q_zone"};
     for (unsigned i = 0; i < sizeof often / sizeof *often; i++) printf("%s 10\n", often[i]);
+    SAY(q_into, 10 + 8 * STOPS);
     SAY(q_leaf, 30);
     SAY(q_pointed, 10);
     CHECK(q_fibonacci(15) == 610);
