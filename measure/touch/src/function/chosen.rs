@@ -31,7 +31,7 @@ pub struct Chosen {
     pub is_hook: bool,
 }
 
-/// A function by the names that were asked for.
+/// A function by the names that patterns mean.
 #[derive(Clone, Debug)]
 pub struct Meant {
     len: u64,
@@ -46,7 +46,7 @@ impl std::fmt::Display for Meant {
     }
 }
 
-/// What of a file was asked for, by offset, and how many functions of it each pattern has found.
+/// What of a file patterns mean, by offset, and how many functions of it each pattern has found.
 pub fn meant(bytes: &[u8], patterns: &Patterns) -> (BTreeMap<u64, Meant>, Vec<u64>) {
     let mut meant: BTreeMap<u64, (Meant, Vec<usize>)> = BTreeMap::new();
     each_named(bytes, |named| {
@@ -77,7 +77,7 @@ pub fn add_missing(functions: &mut Vec<Function>, meant: &BTreeMap<u64, Meant>) 
     functions.sort_unstable_by_key(|function| function.offset);
 }
 
-/// How each of the functions can be counted that were asked for; those that are not among the file's are left out.
+/// How each of the functions can be counted that patterns mean; those that are not among the file's are left out.
 pub fn choose(bytes: &[u8], functions: &[Function], hooks: &Hooks, meant: BTreeMap<u64, Meant>) -> Vec<Chosen> {
     let is_32 = bytes.get(4) == Some(&1);
     let writes_text = !is_32 && writes_text(bytes);

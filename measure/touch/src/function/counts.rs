@@ -14,7 +14,7 @@ use symbols::plain_name;
 pub struct Counts {
     /// How many programs and libraries were mapped, in which functions were looked for.
     pub files: u64,
-    /// What was asked for.
+    /// What was looked for.
     pub patterns: Vec<PatternCount>,
     /// Functions that match, those that were called most often first.
     pub functions: Vec<FunctionCount>,

@@ -179,7 +179,8 @@ mod tests {
         let mut found = branches_into(&text, 0x1000, &[0x1001..0x1005, 0x1101..0x1105]);
         found.sort_unstable();
         assert_eq!(found, [(0, 0x1008), (1, 0x11f0)]);
-        assert_eq!(branches_into(&[], 0, std::slice::from_ref(&(0..5))), []);
+        let place = 0..5;
+        assert_eq!(branches_into(&[], 0, std::slice::from_ref(&place)), []);
     }
 
     #[test]

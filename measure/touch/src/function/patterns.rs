@@ -12,7 +12,7 @@ pub struct Patterns {
 }
 
 /// Words of plain names that do not stand in their symbols.
-const MADE: [&str; 40] = [
+const MADE: &[&str] = &[
     "allocator",
     "basic_string",
     "char_traits",
@@ -53,6 +53,53 @@ const MADE: [&str; 40] = [
     "delete",
     "typename",
     "static_cast",
+    "long",
+    "int8_t",
+    "decimal32",
+    "decimal64",
+    "_Float16",
+    "half",
+    "virtual",
+    "thunk",
+    "covariant",
+    "return",
+    "guard",
+    "variable",
+    "initialization",
+    "function",
+    "wrapper",
+    "reference",
+    "temporary",
+    "transaction",
+    "clone",
+    "default",
+    "co_await",
+    "throw",
+    "noexcept",
+    "alignof",
+    "dynamic_cast",
+    "reinterpret_cast",
+    "const_cast",
+    "complex",
+    "imaginary",
+    "vtable",
+    "construction",
+    "template",
+    "parameter",
+    "object",
+    "unsafe",
+    "offset",
+    "override",
+    "usize",
+    "isize",
+    "i128",
+    "u128",
+    "extern",
+    "impl",
+    "shim",
+    "string literal",
+    "block",
+    "invocation",
 ];
 
 impl Patterns {
@@ -90,12 +137,16 @@ impl Patterns {
 /// The longest piece of a pattern that stands in each symbol that it matches: a part of an identifier, which mangled
 /// names have as they are, but for those that mangling has short words for. `None`: there is none.
 fn literal(pattern: &str) -> Option<&str> {
-    /// Shorter ones may be numbers, or names of types.
-    const SHORTEST: usize = 5;
+    literals(pattern).max_by_key(|piece| piece.len())
+}
+
+fn literals(pattern: &str) -> impl Iterator<Item = &str> {
+    /// Shorter ones are short for nothing, and may be names of types.
+    const SHORTEST: usize = 4;
     let is_of_identifier = |byte: char| byte.is_ascii_alphanumeric() || byte == '_';
-    let pieces = pattern.split(|byte| !is_of_identifier(byte));
+    let pieces = pattern.split(move |byte| !is_of_identifier(byte));
     let is_made = |piece: &str| MADE.iter().any(|made| made.contains(piece));
-    pieces.filter(|piece| piece.len() >= SHORTEST && !is_made(piece)).max_by_key(|piece| piece.len())
+    pieces.filter(move |piece| piece.len() >= SHORTEST && !is_made(piece))
 }
 
 /// Whether all of a text is what a pattern says.
@@ -160,6 +211,8 @@ mod tests {
             ("PyObject_*", Some("PyObject_")),
             ("std::basic_string*::append", Some("append")),
             ("*alloc*", None),
+            ("gtk_*", Some("gtk_")),
+            ("*thunk to X::*", None),
             ("std::*", None),
             ("operator new", None),
             ("*12345*", Some("12345")),
@@ -172,6 +225,27 @@ mod tests {
             let plain = plain_name(symbol).unwrap();
             assert_eq!(patterns.matching(symbol.as_bytes()).is_some(), matches("std::basic_string*::append", &plain));
         }
+    }
+
+    #[test]
+    fn what_is_looked_for_first_stands_in_all_symbols_of_real_files() {
+        use crate::function::starts::each_named;
+        let own = std::env::current_exe().unwrap();
+        let more = std::env::var_os("THAW_SYMBOLS_OF").map(std::path::PathBuf::from);
+        let files = [Some(own), Some("/usr/lib/x86_64-linux-gnu/libstdc++.so.6".into()), more];
+        let (mut seen, mut missing) = (0, std::collections::BTreeMap::new());
+        for bytes in files.into_iter().flatten().filter_map(|path| std::fs::read(path).ok()) {
+            each_named(&bytes, |named| {
+                let symbol = String::from_utf8_lossy(named.symbol);
+                let Some(plain) = plain_name(&symbol) else { return };
+                let pieces: Vec<&str> = literals(&plain).collect();
+                seen += pieces.len();
+                let made = pieces.into_iter().filter(|piece| !symbol.contains(piece));
+                missing.extend(made.map(|piece| (piece.to_owned(), symbol.clone().into_owned())));
+            });
+        }
+        assert!(missing.is_empty(), "{missing:#?}");
+        assert!(seen > 1000, "{seen}");
     }
 
     #[test]
