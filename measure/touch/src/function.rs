@@ -61,6 +61,8 @@ mod tally;
 mod tracer;
 
 pub use counts::{Caller, CallerCount, Counts, FunctionCount, NotedCall, PatternCount};
+#[cfg(target_arch = "x86_64")]
+pub use displaced::moved_entry;
 pub(crate) use engine::sections;
 pub use engine::{Functions, Helper};
 #[cfg(target_arch = "x86_64")]

@@ -105,6 +105,12 @@ pub fn moved(piece: &Piece, code: &[u8], address: u64, to: u64) -> Option<Vec<u8
     encoded(&instructions, to)
 }
 
+/// The first instructions of a function that begins with `code` at `address`, as a jump in their place would need them
+/// at another one; `None`: no jump fits there.
+pub fn moved_entry(code: &[u8], address: u64, to: u64) -> Option<Vec<u8>> {
+    moved(&for_jump(code, 0, u64::MAX).ok()?, code, address, to)
+}
+
 /// A call that returns to where the instruction was.
 fn called(call: Instruction) -> Option<[Instruction; 3]> {
     let back = call.next_ip();
