@@ -6,7 +6,7 @@ import { chromium } from "../../viewer/node_modules/playwright-core/index.mjs";
 import { readFileSync, statSync } from "node:fs";
 import { pathToFileURL } from "node:url";
 
-const OPENS = 5;
+const OPENS = 9;
 /** Mouse events of one movement, and how far apart they are: a mouse that reports 125 times a second. */
 const [EVENTS, EVERY_MS] = [150, 8];
 const ROUNDS = 5;
@@ -140,6 +140,15 @@ function quantile(values, p) {
   const sorted = [...values].sort((a, b) => a - b);
   return sorted[Math.min(sorted.length - 1, Math.floor(p * sorted.length))];
 }
+/** Goals for a page of three million events, ms: all pictures after the open; the key of a filter until they are drawn. */
+const GOALS = { open: 1000, filter: 30 };
+/** The median with its 95 % interval (bootstrap), beside a goal. */
+function beside(values, goal) {
+  const median = (of) => quantile(of, 0.5);
+  const again = Array.from({ length: 2000 }, () => median(values.map(() => values[Math.floor(Math.random() * values.length)])));
+  const [low, high] = [quantile(again, 0.025), quantile(again, 0.975)].map((it) => it.toFixed(1));
+  return `median ${median(values).toFixed(1)} [${low}, ${high}], goal ${goal}: ${median(values) <= goal ? "within" : "MISSED"}`;
+}
 const summary = (values) => `median ${quantile(values, 0.5).toFixed(1)}, p95 ${quantile(values, 0.95).toFixed(1)}, most ${Math.max(...values).toFixed(1)}`;
 
 const browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args: ["--no-sandbox", "--disable-gpu"] });
@@ -166,6 +175,8 @@ for (const path of process.argv.slice(2)) {
   console.log(JSON.stringify({ path, size, events, requests, opens, motions, filtering }));
   console.error(`${path.split("/").pop()}: ${events} events${requests === undefined ? "" : ` (${requests} of them requests)`}, ${(size / 1e6).toFixed(2)} MB, ${(size / events).toFixed(2)} bytes an event, viewer and document included`);
   console.error(`  open, ms: first text ${summary(opens.map((it) => it.text_ms ?? NaN))}; all pictures ${summary(opens.map((it) => it.drawn_ms))}`);
+  console.error(`  open until all pictures, ms: ${beside(opens.map((it) => it.drawn_ms), GOALS.open)}`);
+  console.error(`  filter from the key until drawn, ms: ${beside(filtering.map((it) => it.drawn_ms), GOALS.filter)}`);
   for (const [name, { frames, drawn }] of Object.entries(motions)) {
     console.error(`  ${name}: ${frames.length} frames, ms ${summary(frames)}; ${drawn.length} pictures, drawing ms ${drawn.length > 0 ? summary(drawn) : "-"}`);
   }

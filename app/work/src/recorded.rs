@@ -170,6 +170,7 @@ pub fn report_within(path: &Path, time: Option<Duration>) -> Result<ReportDocume
 /// # Errors
 /// What [`Reader`] says; the time is over.
 pub(crate) fn opened(path: &Path, time: Option<Duration>) -> Result<(Reader, Loaded)> {
+    os::heap::return_large_blocks();
     let reader = Reader::open(path)?;
     reader.give_up_after(time);
     let loaded = Loaded::of(path, &reader)?;

@@ -13,6 +13,7 @@ pub mod cpu;
 pub mod file;
 pub mod filesystem;
 pub mod handle;
+pub mod heap;
 mod hold;
 pub mod install;
 pub mod interrupt;

@@ -5,8 +5,8 @@ mod common;
 use common::{created, example, header, milestones, names, odd_name, residency, run_row, trace};
 use model::{
     BlockRow, Bytes, CacheState, Cause, DiskOffset, ExtentRow, FaultRow, FileId, FileKind, FileOffset, FileRow,
-    FillRow, Milestone, MmapRow, Nanos, OpenRow, Owner, ProcessRow, ReadRow, ResidencyRow, RunId, RunKind, RunRow,
-    SectionRow, Served, StartsFrom, SyncRow, TouchEngine, TouchRow, TraceInfo, TraceRows, Warning, WarningKind,
+    FillRow, Flow, Milestone, MmapRow, Nanos, OpenRow, Owner, ProcessRow, ReadRow, ResidencyRow, RunId, RunKind,
+    RunRow, SectionRow, Served, StartsFrom, SyncRow, TouchEngine, TouchRow, TraceInfo, TraceRows, Warning, WarningKind,
     WatchedRow,
 };
 use proptest::collection::vec;
@@ -399,6 +399,36 @@ proptest! {
             prop_assert_eq!(&reader.residency(run.id).unwrap(), &expected.2);
             prop_assert_eq!((run, milestones), (expected.0.clone(), expected.1.clone()));
         }
+        // The same row by row, in the order that a flow promises.
+        let (mut told, mut expected) = (Told::default(), Told::default());
+        let head = reader.trace_head(last).unwrap();
+        reader.flow(last, &head, &mut told).unwrap();
+        trace.flow(&mut expected);
+        prop_assert_eq!(told.0, expected.0);
+        let mut fills = Vec::new();
+        reader.fills(last, &head, &mut |fill| fills.push(fill.clone())).unwrap();
+        prop_assert_eq!(&fills, &trace.fills);
+        let none = TraceRows { fills: vec![], reads: vec![], faults: vec![], blocks: vec![], ..trace.clone() };
+        prop_assert_eq!(head, none);
         prop_assert_eq!(reader.trace(last).unwrap(), trace);
+    }
+}
+
+/// What a flow handed over, in its order.
+#[derive(Default)]
+struct Told(Vec<String>);
+
+impl Flow for Told {
+    fn fill(&mut self, fill: &FillRow) {
+        self.0.push(format!("{fill:?}"));
+    }
+    fn read(&mut self, read: &ReadRow) {
+        self.0.push(format!("{read:?}"));
+    }
+    fn fault(&mut self, fault: &FaultRow) {
+        self.0.push(format!("{fault:?}"));
+    }
+    fn block(&mut self, block: &BlockRow) {
+        self.0.push(format!("{block:?}"));
     }
 }
