@@ -6,7 +6,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use model::{Exit, Result};
+use model::{BlockRow, Exit, FaultRow, FillRow, Flow, ReadRow, Result};
 use recording::{Header, Limits, Reader, Replace, Writer};
 use std::path::Path;
 use std::sync::LazyLock;
@@ -72,6 +72,34 @@ fn change(path: &Path, sql: &str) {
     connection.execute_batch(sql).ok();
 }
 
+/// How many rows a flow handed over, by table, each time that the table changed.
+#[derive(Default)]
+struct Told(Vec<(char, u64)>);
+
+impl Told {
+    fn one(&mut self, table: char) {
+        match self.0.last_mut().filter(|last| last.0 == table) {
+            Some(last) => last.1 += 1,
+            None => self.0.push((table, 1)),
+        }
+    }
+}
+
+impl Flow for Told {
+    fn fill(&mut self, _: &FillRow) {
+        self.one('f');
+    }
+    fn read(&mut self, _: &ReadRow) {
+        self.one('r');
+    }
+    fn fault(&mut self, _: &FaultRow) {
+        self.one('p');
+    }
+    fn block(&mut self, _: &BlockRow) {
+        self.one('b');
+    }
+}
+
 fn ask_everything(reader: &Reader) -> Result<()> {
     reader.header()?;
     reader.finished()?;
@@ -85,6 +113,12 @@ fn ask_everything(reader: &Reader) -> Result<()> {
     for run in reader.trace_runs()? {
         let trace = reader.trace(run)?;
         assert!(trace.fills.iter().all(|row| (row.file.0 as usize) < trace.files.len()));
+        // Row by row it is the same.
+        let head = reader.trace_head(run)?;
+        let (mut told, mut expected) = (Told::default(), Told::default());
+        reader.flow(run, &head, &mut told)?;
+        trace.flow(&mut expected);
+        assert_eq!(told.0, expected.0);
     }
     for view in ["v_runs", "v_files", "v_sections"] {
         reader.query(&format!("SELECT * FROM {view}"))?;

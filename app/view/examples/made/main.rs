@@ -1,7 +1,8 @@
 //! Writes pages of made-up recordings, for the viewer's tests and its claim:
 //! `cargo run -p view --example made -- FOLDER [laptop|million|small|hostile|empty|no-trace|comparison]...`; of events:
 //! `[load|path|busy|million-events|ten-million-events|lane|hostile-events|no-events]`;
-//! of where time went: `[why|no-why]`; recordings themselves, not pages: `[usual-recording|large-recording|many-recording]`
+//! of where time went: `[why|no-why]`; recordings themselves, not pages:
+//! `[usual-recording|large-recording|many-recording]`
 
 mod document;
 mod events;
