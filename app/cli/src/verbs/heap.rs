@@ -109,11 +109,7 @@ fn check(args: &CheckArgs, quiet: bool) -> Result<Exit> {
     let mut progress = Progress::new(quiet);
     let document = heaps::check(&args.recording, &args.process, &mut progress, Instant::now())?;
     progress.done();
-    if args.json {
-        output::json(&document)?;
-    } else {
-        output::page(&text::heap::check(&document, args.leaks, text::width::of_terminal()))?;
-    }
+    output::answer(args.json, &document, || text::heap::check(&document, args.leaks, text::width::of_terminal()))?;
     Ok(Exit::Done)
 }
 
@@ -124,11 +120,7 @@ fn finish(args: &FinishArgs, quiet: bool) -> Result<Exit> {
         progress.note(&text::heap::finishing(events), began.elapsed());
     })?;
     progress.done();
-    if args.json {
-        output::json(&document)?;
-    } else {
-        output::page(&text::heap::finished(&document, text::width::of_terminal()))?;
-    }
+    output::answer(args.json, &document, || text::heap::finished(&document, text::width::of_terminal()))?;
     Ok(Exit::Done)
 }
 
@@ -180,11 +172,8 @@ fn answer<R: Serialize>(
     report: R,
     page: impl Fn(&R, usize) -> text::Page,
 ) -> Result<Exit> {
-    if json {
-        output::json(&AnswerDocument { schema, file: recording.to_owned(), report })?;
-    } else {
-        output::page(&page(&report, text::width::of_terminal()))?;
-    }
+    let document = AnswerDocument { schema, file: recording.to_owned(), report };
+    output::answer(json, &document, || page(&document.report, text::width::of_terminal()))?;
     Ok(Exit::Done)
 }
 
