@@ -34,6 +34,21 @@ pub fn emulated(code: &[u8], address: u64, registers: &Registers, is_32: bool) -
             let value = *register(&mut after, instruction.op1_register())?;
             *register(&mut after, to)? = value;
         }
+        Code::Lea_r64_m if !is_32 && !instruction.is_ip_rel_memory_operand() => {
+            let mut address = instruction.memory_displacement64();
+            for (part, scale) in
+                [(instruction.memory_base(), 1), (instruction.memory_index(), instruction.memory_index_scale())]
+            {
+                // Of a half the rest does not count.
+                if part.is_gpr32() {
+                    return None;
+                }
+                if part != Register::None {
+                    address = address.wrapping_add(register(&mut after, part)?.wrapping_mul(u64::from(scale)));
+                }
+            }
+            *register(&mut after, instruction.op0_register())? = address;
+        }
         Code::Mov_r32_imm32 => {
             *register(&mut after, instruction.op0_register().full_register())? = instruction.immediate32().into();
         }
@@ -89,6 +104,10 @@ mod tests {
         assert_eq!(run(&[0x48, 0x89, 0xe5], false).unwrap().registers.rbp, 0x8000);
         // mov eax, 7
         assert_eq!(run(&[0xb8, 7, 0, 0, 0], false).unwrap().registers.rax, 7);
+        // lea rax, [r12 + rbp * 2 + 1]; lea rsp, [rsp - 8]
+        assert_eq!(run(&[0x49, 0x8d, 0x44, 0x6c, 0x01], false).unwrap().registers.rax, 0x12 + 0xb0 * 2 + 1);
+        assert_eq!(run(&[0x48, 0x8d, 0x64, 0x24, 0xf8], false).unwrap().registers.rsp, 0x7ff8);
+        assert!(run(&[0x48, 0x8d, 0x05, 0, 0, 0, 0], false).is_none(), "relative to the instruction");
         // mov rax, [rdi]; mov [rdi], rax; sub rsp, 8; a byte that is no instruction
         for code in [&[0x48, 0x8b, 0x07][..], &[0x48, 0x89, 0x07], &[0x48, 0x83, 0xec, 0x08], &[0x06]] {
             assert!(run(code, false).is_none(), "{code:x?}");

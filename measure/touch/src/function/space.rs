@@ -410,7 +410,8 @@ fn forbids_mappings(tracee: Tracee) -> Option<&'static str> {
     match () {
         () if status("Seccomp") != "0" => Some("it has a filter of system calls"),
         () if status("x86_Thread_features").contains("shstk") || asks_for_shadows => Some("its stacks are shadowed"),
-        () if told != 0 || limit.rlim_cur != libc::RLIM_INFINITY => Some("its address space is limited"),
+        () if told != 0 => Some("the kernel does not tell what limits its address space"),
+        () if limit.rlim_cur != libc::RLIM_INFINITY => Some("its address space is limited"),
         () => None,
     }
 }
