@@ -530,8 +530,8 @@ impl Tracer {
             let name = function.map(|number| module.chosen[number].name.clone()).unwrap_or_default();
             let comm = os::process::comm(tracee.0.cast_unsigned()).unwrap_or_default();
             self.seen.notes.push(format!(
-                "all calls of {name} in {comm}: the breakpoint is away while a thread passes it, and others come unseen, so \
-                    the count is too low"
+                "all calls of {name} in {comm}: the breakpoint is away while a thread passes it, others come unseen, \
+                    and the count is too low"
             ));
         }
         self.set_byte(tracee, address, trap.original)?;
