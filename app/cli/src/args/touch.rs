@@ -121,6 +121,5 @@ thaw touch [OPTIONS] [-o FILE] -- PROGRAM ARGS...
 const EXAMPLES: &str = "\
 Examples:
   thaw touch -- gimp --no-interface --batch '(gimp-quit 0)'
-  thaw touch --engine function -o ff.thaw --app firefox-esr
   thaw touch --calls 'nsJAR::*' --calls malloc --app firefox-esr
   thaw touch ff.thaw --file /usr/lib/firefox-esr/libxul.so";
