@@ -91,8 +91,16 @@ impl Start {
         Self::with(scratch, &[], command)
     }
 
-    /// The same with more options.
+    /// The same with more options. Where the kernel has lost switches, and the report says so, the program is started
+    /// again: it cannot tell who had the CPU then.
     pub fn with(scratch: &Scratch, options: &[&str], command: &[impl AsRef<OsStr>]) -> Self {
+        let mut starts = (0..3).map(|_| Self::once(scratch, options, command));
+        let first = starts.next().unwrap();
+        let is_whole = |start: &Self| start.report["lost_switches"] == 0;
+        if is_whole(&first) { first } else { starts.find(is_whole).unwrap_or(first) }
+    }
+
+    fn once(scratch: &Scratch, options: &[&str], command: &[impl AsRef<OsStr>]) -> Self {
         let truth = scratch.path("truth");
         let mut words: Vec<OsString> =
             ["why", "--json", "--force", "-o", "why.thaw", "--runs", "1", "--trace-runs", "1", "--ready"]
