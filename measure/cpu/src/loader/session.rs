@@ -23,6 +23,9 @@ const SIGTRAP: i32 = 5;
 /// Numbers of system calls.
 const EXECVE: u64 = 59;
 const EXECVEAT: u64 = 322;
+/// CPU time between two stops is long if it is so many times what a stop costs: single stops differ by as much as that
+/// cost, and a lower bound of times that are not much longer would make their sum too long.
+const LONG: i64 = 10;
 
 /// The clock of a thread: nanoseconds since exec without what we took, and without waits for a CPU, which there are
 /// after each stop as soon as others want it. Signed, so that a stop that was cheaper than usual takes back what one
@@ -36,6 +39,8 @@ struct Clock {
     resumed: Option<u64>,
     /// How long it had waited for a CPU then.
     waited: u64,
+    /// Its CPU time when it was last stopped.
+    cpu: Option<Nanos>,
     /// How often it was stopped.
     stops: u64,
 }
@@ -43,6 +48,18 @@ struct Clock {
 impl Clock {
     fn now(self) -> Nanos {
         Nanos(u64::try_from(self.told).unwrap_or(0))
+    }
+
+    /// It is stopped, and is later by this. By the time it is told to be later at least what it computed, if that was
+    /// long: stops that were cheaper than measured may take their difference off times of their own size alone.
+    fn stop(&mut self, later: i64, cpu: Option<Nanos>, costs: Option<Costs>) {
+        let spent = cpu.zip(self.cpu).map_or(0, |(now, before)| now.0.saturating_sub(before.0).cast_signed());
+        let computed = costs.map_or(0, |costs| spent - costs.cpu_of(1));
+        let is_long = costs.is_some_and(|costs| computed > LONG * costs.of(&What::Stopped));
+        self.now += later;
+        self.told = self.now.max(self.told + if is_long { computed } else { 1 });
+        self.cpu = cpu;
+        self.stops += 1;
     }
 
     /// How much too early it is for sure: stops were taken off as dearer than they were.
@@ -194,14 +211,13 @@ impl Session {
     /// The thread's clock is stopped; what the stop costs is taken off.
     fn arrive(&mut self, event: &Event) {
         let cost = self.costs.map_or(0, |costs| costs.of(&event.what));
+        let cpu = self.tracer.cpu_time(event.tid);
         let Some(clock) = self.clocks.get_mut(&event.tid) else { return };
         if let Some(resumed) = clock.resumed.take() {
             let ran = event.at_ns.saturating_sub(resumed);
             let waited = event.waited.0.saturating_sub(clock.waited).min(ran);
-            clock.now += (ran - waited).cast_signed() - cost;
+            clock.stop((ran - waited).cast_signed() - cost, cpu, self.costs);
             self.cost.waited.0 += waited;
-            clock.told = clock.now.max(clock.told + 1);
-            clock.stops += 1;
             self.cost.stops += 1;
             self.cost.subtracted.0 += cost.cast_unsigned();
             // Its end is added when it goes on.
@@ -295,7 +311,8 @@ impl Session {
                 self.tracer.count(pid.cast_unsigned(), child);
             }
             let waited = self.tracer.waited(child).0;
-            self.clocks.insert(child, Clock { now, told: now, resumed: Some(monotonic_ns()), waited, stops: 0 });
+            let from = Clock { now, told: now, resumed: Some(monotonic_ns()), waited, ..Clock::default() };
+            self.clocks.insert(child, from);
             self.tracer.resume(child, Resume::Continue, 0)?;
         } else {
             self.points.clean(&self.tracer, child)?;
@@ -404,8 +421,9 @@ impl Session {
                 clock.told = clock.now;
                 self.cost.subtracted.0 += already.cast_unsigned();
             }
+            let cpu = self.tracer.cpu_time(tid);
             if let Some(clock) = self.clocks.get_mut(&tid) {
-                clock.stops = 0;
+                (clock.stops, clock.cpu) = (0, cpu);
             }
             self.costs = Some(costs);
         }
@@ -436,5 +454,17 @@ mod tests {
         assert_eq!(doubt(clock(95, 99).behind(), Nanos(99)), None);
         assert!(doubt(clock(1_500_000, 2_500_000).behind(), Nanos(2_500_000)).unwrap().contains("by 1.0 ms"));
         assert!(doubt(clock(-700_000, -500_000).behind(), Nanos(0)).unwrap().contains("by 0.7 ms"));
+    }
+
+    #[test]
+    fn what_was_taken_off_too_much_is_not_taken_off_what_was_computed_later() {
+        let costs = Some(Costs::new(50_000, 10_000));
+        let mut clock = Clock { now: -5_000_000, told: 1_000_000, cpu: Some(Nanos(0)), ..Clock::default() };
+        clock.stop(100_000_000, Some(Nanos(100_010_000)), costs);
+        assert_eq!(clock.now(), Nanos(101_000_000), "not less than its CPU time");
+        clock.stop(100_000, Some(Nanos(100_120_000)), costs);
+        assert_eq!(clock.now(), Nanos(101_000_001), "a stop may be cheaper by as much as this");
+        clock.stop(8_000_000, None, costs);
+        assert_eq!(clock.now(), Nanos(103_100_000), "it was found again");
     }
 }

@@ -30,6 +30,12 @@ pub(super) struct Costs {
 }
 
 impl Costs {
+    /// All kinds of stops take so long, of it so much CPU time.
+    #[cfg(test)]
+    pub fn new(stop: i64, cpu: i64) -> Self {
+        Self { breakpoint: stop, call: stop, returned: stop, cpu: Some(cpu) }
+    }
+
     /// Of a stop of this kind.
     pub fn of(&self, what: &What) -> i64 {
         match what {
