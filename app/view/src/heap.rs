@@ -144,9 +144,7 @@ pub fn heap_page(recordings: &[HeapOf<'_>], measure: Measure) -> Result<String> 
     let shown = recordings.first().map_or("", |first| first.command.first().map_or(first.name, String::as_str));
     let title = format!("What {shown} allocates · thaw");
     let document = Document { schema: HEAP_SCHEMA, measure, frames: packed_frames(&frames), recordings };
-    let value = serde_json::to_value(&document)
-        .map_err(|error| Error::bug("cannot write the heap recording into the page").because(error))?;
-    html::single(&title, "thaw heap report", "thaw-heap", &value)
+    html::single(&title, "thaw heap report", "thaw-heap", &document)
 }
 
 /// One of so many `parts` of a page.

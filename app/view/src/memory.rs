@@ -132,8 +132,7 @@ pub fn memory_page(of: &MemoryOf<'_>) -> Result<String> {
         pairs: of.pairs,
         course: of.course,
     };
-    let value = serde_json::to_value(&document).map_err(bug)?;
-    html::single(&format!("Memory: {} · thaw", of.name), "thaw memory show", "thaw-memory", &value)
+    html::single(&format!("Memory: {} · thaw", of.name), "thaw memory show", "thaw-memory", &document)
 }
 
 fn packed_watch<'a>(of: &WatchOf<'a>) -> PackedWatch<'a> {

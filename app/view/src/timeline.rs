@@ -9,7 +9,7 @@ use crate::html;
 use ::timeline::{
     Class, Form, Interval, Lost, Moment, Object, Objects, Process, Thread, Trace, What, intervals, moments,
 };
-use model::{Error, Result};
+use model::Result;
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
 
@@ -97,10 +97,8 @@ struct Path {
 /// # Errors
 /// It cannot be written as JSON.
 pub fn timeline_page(of: &TimelineOf<'_>) -> Result<String> {
-    let value = serde_json::to_value(document(of))
-        .map_err(|error| Error::bug("cannot write the events into the page").because(error))?;
     let title = format!("What {} waits for · thaw", of.name);
-    html::single(&title, "thaw timeline report", "thaw-timeline", &value)
+    html::single(&title, "thaw timeline report", "thaw-timeline", &document(of))
 }
 
 fn document<'a>(of: &TimelineOf<'a>) -> Document<'a> {

@@ -7,7 +7,7 @@ use crate::columns::{Column, Texts};
 use crate::events::Table;
 use crate::html;
 use cpu::{DrawnPiece, Flames, PathPiece, Picture, Report, Seen, Shared};
-use model::{CacheState, Error, Milestone, Result, RunId, Warning};
+use model::{CacheState, Milestone, Result, RunId, Warning};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -110,12 +110,10 @@ pub fn why_page(of: &WhyOf<'_>) -> Result<String> {
         starts: of.starts.iter().map(start).collect(),
         warnings: of.warnings,
     };
-    let value = serde_json::to_value(document)
-        .map_err(|error| Error::bug("cannot write where the time went into the page").because(error))?;
     let mut names: Vec<&str> = of.starts.iter().map(|start| start.variant_name).collect();
     names.dedup();
     let title = format!("Where the time of {} went · thaw", names.join(", "));
-    html::single(&title, "thaw why --from FILE", "thaw-why", &value)
+    html::single(&title, "thaw why --from FILE", "thaw-why", &document)
 }
 
 fn start<'a>(of: &WhyStartOf<'a>) -> Start<'a> {

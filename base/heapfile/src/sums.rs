@@ -230,11 +230,14 @@ impl Sums {
             && self.timeline.is_sound()
     }
 
-    /// Writes a file of them and of the first page of their stream.
-    pub fn write(&self, target: &Path, page: &[u8]) -> Result<()> {
+    /// Writes files of them and of the first page of their stream: each is the same.
+    pub fn write(&self, targets: &[&Path], page: &[u8]) -> Result<()> {
+        let Some(first) = targets.first() else { return Ok(()) };
         let packed =
-            pack(page, self).map_err(|cause| Error::on(Exit::Machine, "cannot write", target).because(cause))?;
-        os::replace::write_whole(target, &KIND.seal(&packed), Rights::Private, Existing::Replace)
+            pack(page, self).map_err(|cause| Error::on(Exit::Machine, "cannot write", first).because(cause))?;
+        let sealed = KIND.seal(&packed);
+        let write = |target: &&Path| os::replace::write_whole(target, &sealed, Rights::Private, Existing::Replace);
+        targets.iter().try_for_each(write)
     }
 
     /// Its stacks and objects.

@@ -1,4 +1,4 @@
-//! Quantities as people type them, in words and in files: times, sizes, shares.
+//! What people type, in words and in files: quantities (times, sizes, shares), and patterns of names.
 //! Each parser's message says what would be right.
 
 use crate::Bytes;
@@ -69,9 +69,60 @@ pub fn split_number(text: &str) -> Option<(f64, &str)> {
     Some((number, text[end..].trim()))
 }
 
+/// Whether all of a text is what a pattern says: `*` stands for anything, `?` for one character, all else for itself.
+pub fn matches(pattern: &str, text: &str) -> bool {
+    let (pattern, text) = (pattern.as_bytes(), text.as_bytes());
+    let (mut at, mut from) = (0, 0);
+    // The last star, and where what it stands for ends.
+    let mut star: Option<(usize, usize)> = None;
+    while from < text.len() {
+        match pattern.get(at) {
+            Some(b'*') => {
+                star = Some((at, from));
+                at += 1;
+            }
+            // A letter of several bytes is one.
+            Some(b'?') => {
+                (at, from) = (at + 1, from + 1);
+                from += text[from..].iter().take_while(|byte| *byte & 0xc0 == 0x80).count();
+            }
+            Some(one) if *one == text[from] => (at, from) = (at + 1, from + 1),
+            _ => match star {
+                Some((place, end)) => {
+                    star = Some((place, end + 1));
+                    (at, from) = (place + 1, end + 1);
+                }
+                None => return false,
+            },
+        }
+    }
+    pattern[at..].iter().all(|rest| *rest == b'*')
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn stars_and_question_marks() {
+        for (pattern, text, is) in [
+            ("malloc", "malloc", true),
+            ("malloc", "malloc_usable_size", false),
+            ("malloc*", "malloc_usable_size", true),
+            ("*alloc", "malloc", true),
+            ("nsJAR::*", "nsJAR::GetEntry", true),
+            ("*::Get*y", "nsJAR::GetEntry", true),
+            ("m?lloc", "malloc", true),
+            ("?", "", false),
+            ("*", "", true),
+            ("a*b*c", "aXbXbXc", true),
+            ("a*b*c", "aXbXbX", false),
+            ("operator[]", "operator[]", true),
+            ("a?c", "a\u{e9}c", true),
+        ] {
+            assert_eq!(matches(pattern, text), is, "{pattern} {text}");
+        }
+    }
 
     #[test]
     fn durations_have_units() {

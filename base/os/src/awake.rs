@@ -22,9 +22,7 @@ impl Awake {
     /// The calling thread is about to let this one go on, which may run on another CPU than before. Where no thread can
     /// be started, CPUs sleep as they do. Takes about as long as a stop.
     pub fn follow(&mut self, tracee: Tracee) {
-        let tid = tracee.0.cast_unsigned();
-        let ran_on = crate::process::thread_stat(tid, tid).and_then(|stat| stat.last_cpu);
-        place(&mut self.traced, ran_on.map(|cpu| cpu as usize));
+        place(&mut self.traced, tracee.last_cpu());
         place(&mut self.tracer, Some(sched_getcpu()));
     }
 }

@@ -55,7 +55,7 @@ pub mod journal {
 /// A process can end between any two looks: a function that finds it gone answers `None`, not an error.
 pub mod process {
     pub use crate::proc::cpu::{MachineCpu, machine_cpu};
-    pub use crate::proc::maps::{Mapping, Region, maps, parse_maps, regions};
+    pub use crate::proc::maps::{Mapping, Region, maps, parse_maps, regions, sized_regions};
     pub use crate::proc::process::{all, comm, descendants, exe, read_bytes, signal_name, status_value};
     pub use crate::proc::stat::{Stat, parse_stat, start_ticks, stat, thread_stat, ticks_to_ns};
 }

@@ -109,6 +109,12 @@ pub(crate) fn ptrace(request: i64, tracee: i32, address: i64, data: i64) -> io::
 }
 
 impl Tracee {
+    /// The CPU that it ran on last; `None`: it is gone.
+    pub fn last_cpu(self) -> Option<usize> {
+        let tid = self.0.cast_unsigned();
+        Some(crate::process::thread_stat(tid, tid)?.last_cpu? as usize)
+    }
+
     /// Attaches without stopping it. Its children and threads are attached as they are made, and it dies with the
     /// tracer.
     ///

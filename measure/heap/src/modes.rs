@@ -68,6 +68,20 @@ impl Heap {
         heap
     }
 
+    /// Sites that are told apart by size become one by stack.
+    pub(crate) fn join_sizes(&mut self) {
+        let mut index: HashMap<Option<StackId>, usize> = HashMap::new();
+        let mut whole: Vec<Site> = Vec::new();
+        for site in std::mem::take(&mut self.sites) {
+            let at = *index.entry(site.stack).or_insert(whole.len());
+            match whole.get_mut(at) {
+                Some(same) => same.figures.add(&site.figures),
+                None => whole.push(Site { part: 0, usable: None, ..site }),
+            }
+        }
+        self.sites = whole;
+    }
+
     /// Adds sites without blocks: so their stacks get names.
     pub(crate) fn also_name(&mut self, stacks: impl Iterator<Item = Option<StackId>>) {
         let stacks: HashSet<StackId> = stacks.flatten().collect();
@@ -157,22 +171,9 @@ fn of_sums(reader: &Reader, process: &Process, window: Window, split: Split) -> 
     }
     let sums = sums_of(reader, process, window)?;
     let (stacks, modules) = sums.places();
-    let mut sites = sums.sites;
-    if split == Split::Stack {
-        let mut index: HashMap<Option<StackId>, usize> = HashMap::new();
-        let mut whole: Vec<Site> = Vec::new();
-        for site in sites {
-            let at = *index.entry(site.stack).or_insert(whole.len());
-            match whole.get_mut(at) {
-                Some(same) => same.figures.add(&site.figures),
-                None => whole.push(Site { part: 0, usable: None, ..site }),
-            }
-        }
-        sites = whole;
-    }
-    Ok(Heap {
+    let mut heap = Heap {
         process: process.id,
-        sites,
+        sites: sums.sites,
         stacks,
         modules,
         totals: sums.totals,
@@ -182,5 +183,9 @@ fn of_sums(reader: &Reader, process: &Process, window: Window, split: Split) -> 
         timeline: sums.timeline,
         threads: HashMap::new(),
         warnings: sums.warnings,
-    })
+    };
+    if split == Split::Stack {
+        heap.join_sizes();
+    }
+    Ok(heap)
 }

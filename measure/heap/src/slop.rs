@@ -10,14 +10,13 @@ mod models;
 pub use clownshoes::{Cause, Certainty, Clownshoes, Shoe};
 pub use models::{Category, Model};
 
-use crate::modes::{self, Split, Window};
+use crate::modes::{self, Heap, Split, Window};
 use crate::site::{self, Answer, Placed, SiteId, Sites};
 use crate::symbols::Frame;
 use heapfile::event::{Event, Maker, Process, What};
 use heapfile::ledger::{self, Block, Change, Inconsistency, Ledger};
-use heapfile::module::Module;
 use heapfile::reader::{Events, Reader};
-use heapfile::stack::{Quick, Stacks};
+use heapfile::stack::Quick;
 use model::{Bytes, Result, Warning, WarningKind, shown};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -169,7 +168,8 @@ pub const ELSE: Model = Model::Jemalloc5;
 pub fn report(reader: &Reader, options: &Options) -> Result<Report> {
     let (processes, mut warnings) = site::by_process(reader, options.frames, |process, events, sites| {
         let added = if process.is_summed() {
-            of_sums(reader, process, (events.stacks(), events.modules()), sites, options)?
+            let heap = modes::analyze(reader, process, Window::default(), Split::Size)?;
+            of_sums(process, &heap, sites, options)
         } else {
             of_events(process, events, sites, options)?
         };
@@ -256,21 +256,15 @@ pub(crate) fn model_of(process: &Process, options: &Options) -> Model {
 }
 
 /// As many blocks of a place are an upper bound of those that were live at a time.
-pub(crate) fn of_sums(
-    reader: &Reader,
-    process: &Process,
-    (stacks, modules): (&Stacks, &[Module]),
-    sites: &mut Sites,
-    options: &Options,
-) -> Result<Added> {
+/// `heap` is told apart by size.
+pub(crate) fn of_sums(process: &Process, heap: &Heap, sites: &mut Sites, options: &Options) -> Added {
     let model = model_of(process, options);
-    let heap = modes::analyze(reader, process, Window::default(), Split::Size)?;
     let (mut rows, mut at_peak, mut recorded) = (Rows::default(), LiveBytes::default(), false);
     for site in &heap.sites {
         let (figures, size) = (site.figures, site.part);
         recorded |= site.usable.is_some();
         let given = site.usable.map_or_else(|| model.usable(size), |usable| usable.0.max(size));
-        let place = sites.of(site.stack, stacks, modules);
+        let place = sites.of(site.stack, &heap.stacks, &heap.modules);
         let row = rows.entry((place, size)).or_insert_with(|| Row::new(size));
         row.came(given, figures.made.blocks);
         row.most_live += figures.max.blocks;
@@ -279,7 +273,7 @@ pub(crate) fn of_sums(
             *live = live.saturating_add(usable.saturating_mul(figures.peak.blocks));
         }
     }
-    Ok(Added { rows, totals: heap.totals, peak: Bytes(heap.peak.bytes), at_peak, recorded })
+    Added { rows, totals: heap.totals, peak: Bytes(heap.peak.bytes), at_peak, recorded }
 }
 
 fn of_events(process: &Process, events: &mut Events, sites: &mut Sites, options: &Options) -> Result<Added> {

@@ -202,11 +202,13 @@ fn of_sums(reader: &Reader, process: &Process, window: Window, split: Split, rou
             .because(why)
             .hint("without --html, --since and --until are answered by the states that --every kept"));
     }
-    let mut heap = modes::analyze(reader, process, window, split)?;
-    let moments = moments_of(process, &heap)?;
+    // By thread is refused there.
+    let by_size = if split == Split::Stack { Split::Size } else { split };
+    let mut heap = modes::analyze(reader, process, window, by_size)?;
     let mut sites = Sites::new(rounding.frames);
-    let added = slop::of_sums(reader, process, (&heap.stacks, &heap.modules), &mut sites, rounding)?;
-    let slop = slop::of_process(process, added, rounding);
+    let slop = slop::of_process(process, slop::of_sums(process, &heap, &mut sites, rounding), rounding);
+    heap.join_sizes();
+    let moments = moments_of(process, &heap)?;
     let text =
         format!("process {}: how sizes grow is not known, because there are sums in the place of events", process.pid);
     heap.warnings.push(Warning::new(WarningKind::Note, text));

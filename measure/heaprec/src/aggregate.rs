@@ -105,10 +105,9 @@ impl Aggregator {
         for stream in &mut self.open {
             stream.late.settle(limit, &mut stream.books);
             let path = sums::state(&stream.stream.process.file, at);
-            stream.write_to(&path, Whole::No)?;
+            // The sums beside it become the same: so who looks now sees it, too.
+            stream.write_beside(&[&path], Whole::No)?;
             self.kept.push_back((now, path));
-            // Who looks now sees the sums.
-            stream.write(Whole::No)?;
         }
         while let Some((_, path)) = self.kept.front().filter(|(made, _)| now.duration_since(*made) > states.keep) {
             fs::remove_file(path).map_err(|cause| Error::on(Exit::Machine, "cannot remove", path).because(cause))?;
@@ -259,13 +258,12 @@ impl Followed {
     }
 
     fn write(&mut self, whole: Whole) -> Result<()> {
-        let began = Instant::now();
-        self.write_to(&self.stream.process.file.with_extension(SUMS), whole)?;
-        self.write_at = Instant::now() + WRITE_EVERY.max(began.elapsed() * SHARE);
-        Ok(())
+        self.write_beside(&[], whole)
     }
 
-    fn write_to(&mut self, path: &Path, whole: Whole) -> Result<()> {
+    /// The sums, and other files that are the same.
+    fn write_beside(&mut self, more: &[&Path], whole: Whole) -> Result<()> {
+        let began = Instant::now();
         let mut warnings = self.stream.events.warnings().to_vec();
         if self.late.count > 0 {
             let text = format!(
@@ -291,6 +289,10 @@ impl Followed {
             whole,
         };
         let sums = Sums::of(added, self.stream.events.stacks(), self.stream.events.modules());
-        sums.write(path, &page)
+        let own = self.stream.process.file.with_extension(SUMS);
+        let all: Vec<&Path> = more.iter().copied().chain([own.as_path()]).collect();
+        sums.write(&all, &page)?;
+        self.write_at = Instant::now() + WRITE_EVERY.max(began.elapsed() * SHARE);
+        Ok(())
     }
 }

@@ -1,7 +1,7 @@
 //! What a process's resident memory lies in, by the kernel's account: `/proc/PID/smaps`, as reports of a tree `pss`.
 
 use crate::file::{Kind, Report, Units};
-use os::process::{Region, regions};
+use os::process::{Region, sized_regions};
 use std::collections::BTreeMap;
 
 /// What is said of each report.
@@ -10,16 +10,9 @@ const DESCRIPTION: &str = "Resident memory, shared pages divided by those who sh
 /// Reports of a process, from the text of its `smaps`: `pss/anonymous/heap`, `pss/files/libxul.so/code` and so on.
 pub fn reports(text: &[u8], process: &str) -> Vec<Report> {
     let mut sums: BTreeMap<String, u64> = BTreeMap::new();
-    let mut place = None;
-    for line in text.split(|byte| *byte == b'\n') {
-        if let Some(region) = regions(line).next() {
-            place = Some(path(&region));
-        } else if let (Some(place), Some(rest)) = (&place, line.strip_prefix(b"Pss:")) {
-            let rest = String::from_utf8_lossy(rest);
-            let kib = rest.trim().strip_suffix("kB").and_then(|number| number.trim().parse::<u64>().ok()).unwrap_or(0);
-            let sum = sums.entry(place.clone()).or_default();
-            *sum = sum.saturating_add(kib.saturating_mul(1024));
-        }
+    for (region, bytes) in sized_regions(text, "Pss") {
+        let sum = sums.entry(path(&region)).or_default();
+        *sum = sum.saturating_add(bytes);
     }
     sums.into_iter()
         .filter(|(_, bytes)| *bytes > 0)

@@ -7,6 +7,7 @@ pub mod record;
 pub use decode::decode;
 
 use elf::usdt::{Argument, Place, Probe};
+use model::typed::matches;
 use model::{Error, Exit, Result};
 use std::path::Path;
 
@@ -33,21 +34,8 @@ impl Wanted {
     }
 
     fn is(&self, probe: &Probe) -> bool {
-        fits(&self.provider, &probe.provider) && fits(&self.name, &probe.name)
+        matches(&self.provider, &probe.provider) && matches(&self.name, &probe.name)
     }
-}
-
-/// Whether a text is what a pattern says; `*` in it stands for anything.
-fn fits(pattern: &str, text: &str) -> bool {
-    let Some((begin, rest)) = pattern.split_once('*') else { return pattern == text };
-    let Some(mut text) = text.strip_prefix(begin) else { return false };
-    let mut parts: Vec<&str> = rest.split('*').collect();
-    let end = parts.pop().unwrap_or_default();
-    for part in parts {
-        let Some(at) = text.find(part) else { return false };
-        text = &text[at + part.len()..];
-    }
-    text.ends_with(end)
 }
 
 /// What a hit of a probe says of its object.
@@ -206,7 +194,7 @@ mod tests {
             ("*", "", true),
             ("a*a", "a", false),
         ] {
-            assert_eq!(fits(pattern, text), is_it, "{pattern} {text}");
+            assert_eq!(matches(pattern, text), is_it, "{pattern} {text}");
         }
         assert!(Wanted::of("python").is_err() && Wanted::of(":x").is_err());
     }

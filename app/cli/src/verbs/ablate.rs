@@ -90,10 +90,7 @@ fn search(args: AblateArgs, subject: &Subject, quiet: bool) -> Result<Exit> {
     let wanted = plan::record(args.record)?;
     let progress = || Box::new(Progress::new(quiet)) as Box<dyn Tell>;
     let document = bisect::run(wanted, subject, &progress)?;
-    match json {
-        true => output::json(&document)?,
-        false => output::page(&text::ablate::bisected(&document, text::width::of_terminal()))?,
-    }
+    output::answer(json, &document, || text::ablate::bisected(&document, text::width::of_terminal()))?;
     Ok(if document.seconds.is_some() { Exit::Done } else { Exit::No })
 }
 

@@ -55,11 +55,9 @@ fn target(path: &Path, force: bool) -> Target<'_> {
 
 fn stat(args: &StatArgs) -> Result<Exit> {
     let document = archives::stat(&args.file, told(&args.order))?;
-    if args.json {
-        output::json(&document)?;
-    } else {
-        output::page(&text::archive::stat(&document, args.rows.most(), text::width::of_terminal()))?;
-    }
+    output::answer(args.json, &document, || {
+        text::archive::stat(&document, args.rows.most(), text::width::of_terminal())
+    })?;
     Ok(Exit::Done)
 }
 
@@ -67,31 +65,19 @@ fn reorder(args: &ReorderArgs) -> Result<Exit> {
     let signed = if args.signed { Signed::Accept } else { Signed::Refuse };
     let (shape, target) = (shape(&args.shape, signed), target(&args.output, args.force));
     let document = archives::reorder(&args.file, told(&args.order), &shape, target)?;
-    if args.json {
-        output::json(&document)?;
-    } else {
-        output::page(&text::archive::reorder(&document, text::width::of_terminal()))?;
-    }
+    output::answer(args.json, &document, || text::archive::reorder(&document, text::width::of_terminal()))?;
     Ok(Exit::Done)
 }
 
 fn pack(args: &PackArgs) -> Result<Exit> {
     let (shape, target) = (shape(&args.shape, Signed::Refuse), target(&args.output, args.force));
     let document = archives::pack(&args.tree, told(&args.order), &shape, target)?;
-    if args.json {
-        output::json(&document)?;
-    } else {
-        output::page(&text::archive::pack(&document, text::width::of_terminal()))?;
-    }
+    output::answer(args.json, &document, || text::archive::pack(&document, text::width::of_terminal()))?;
     Ok(Exit::Done)
 }
 
 fn unpack(args: &UnpackArgs) -> Result<Exit> {
     let document = archives::unpack(&args.file, &args.output)?;
-    if args.json {
-        output::json(&document)?;
-    } else {
-        output::page(&text::archive::unpack(&document, text::width::of_terminal()))?;
-    }
+    output::answer(args.json, &document, || text::archive::unpack(&document, text::width::of_terminal()))?;
     Ok(Exit::Done)
 }

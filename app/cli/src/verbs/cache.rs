@@ -15,10 +15,7 @@ pub fn run(args: &CacheArgs) -> Result<Exit> {
     match &args.verb {
         CacheVerb::Ls(args) => {
             let document = CacheDirectory::open(&args.directory)?.answers(&args.prefix, false);
-            match args.json {
-                true => output::json(&document)?,
-                false => output::page(&text::cache::list(&document, args.rows.most(), width))?,
-            }
+            output::answer(args.json, &document, || text::cache::list(&document, args.rows.most(), width))?;
         }
         CacheVerb::Show(args) => {
             let mut cache = CacheDirectory::open(&args.directory)?;
@@ -35,25 +32,16 @@ pub fn run(args: &CacheArgs) -> Result<Exit> {
                 std::io::stdout().write_all(&body).map_err(cannot)?;
                 return Ok(Exit::Done);
             }
-            match args.json {
-                true => output::json(&document)?,
-                false => output::page(&text::cache::show(&document, width))?,
-            }
+            output::answer(args.json, &document, || text::cache::show(&document, width))?;
         }
         CacheVerb::Stat(args) => {
             let mut document = CacheDirectory::open(&args.directory)?.answers("", false);
             document.answers.clear();
-            match args.json {
-                true => output::json(&document)?,
-                false => output::page(&text::cache::stat(&document, width))?,
-            }
+            output::answer(args.json, &document, || text::cache::stat(&document, width))?;
         }
         CacheVerb::Verify(args) => {
             let document = CacheDirectory::open(&args.directory)?.verify();
-            match args.json {
-                true => output::json(&document)?,
-                false => output::page(&text::cache::verify(&document, width))?,
-            }
+            output::answer(args.json, &document, || text::cache::verify(&document, width))?;
             return Ok(if document.broken.is_empty() { Exit::Done } else { Exit::Data });
         }
         CacheVerb::Clear(args) => {

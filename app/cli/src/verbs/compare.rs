@@ -15,10 +15,6 @@ pub fn run(args: &CompareArgs) -> Result<Exit> {
         (None, Some((old, new))) => compare::variants(&args.before, old, new)?,
         (None, None) => return Err(Error::bug("neither a second recording nor variants")),
     };
-    if args.json {
-        output::json(&document)?;
-    } else {
-        output::page(&text::compare::page(&document, text::width::of_terminal()))?;
-    }
+    output::answer(args.json, &document, || text::compare::page(&document, text::width::of_terminal()))?;
     Ok(Exit::Done)
 }

@@ -11,10 +11,6 @@ use work::doctor::{self, Leftovers};
 /// The journal or the list of packed files cannot be read.
 pub fn run(args: &DoctorArgs) -> Result<Exit> {
     let document = doctor::examine(if args.mend { Leftovers::Mended } else { Leftovers::Listed })?;
-    if args.json {
-        output::json(&document)?;
-    } else {
-        output::page(&text::doctor::page(&document, text::width::of_terminal()))?;
-    }
+    output::answer(args.json, &document, || text::doctor::page(&document, text::width::of_terminal()))?;
     Ok(if document.is_well() { Exit::Done } else { Exit::No })
 }

@@ -48,11 +48,7 @@ fn stat(args: &StatArgs, quiet: bool) -> Result<Exit> {
         Key::Name => SortKey::Name,
     };
     let document = rewrite::stat::run(&args.paths, sort, &files(quiet, "looked at"))?;
-    if args.json {
-        output::json(&document)?;
-    } else {
-        output::page(&text::elf::stat(&document, args.rows.most(), text::width::of_terminal()))?;
-    }
+    output::answer(args.json, &document, || text::elf::stat(&document, args.rows.most(), text::width::of_terminal()))?;
     Ok(if document.left_out.interrupted { Exit::Interrupted } else { Exit::Done })
 }
 
@@ -76,43 +72,27 @@ fn pack(args: &PackArgs, quiet: bool) -> Result<Exit> {
         None => Place::InPlace,
     };
     let (document, exit) = rewrite::pack::run(&args.paths, place, options, &files(quiet, "packed or refused"))?;
-    if args.json {
-        output::json(&document)?;
-    } else {
-        output::page(&text::elf::pack(&document, args.rows.most(), text::width::of_terminal()))?;
-    }
+    output::answer(args.json, &document, || text::elf::pack(&document, args.rows.most(), text::width::of_terminal()))?;
     Ok(exit)
 }
 
 fn restore(args: &RestoreArgs) -> Result<Exit> {
     let document = rewrite::restore::run(if args.all { Which::All } else { Which::These(&args.paths) })?;
-    if args.json {
-        output::json(&document)?;
-    } else {
-        output::page(&text::elf::restore(&document, text::width::of_terminal()))?;
-    }
+    output::answer(args.json, &document, || text::elf::restore(&document, text::width::of_terminal()))?;
     Ok(if document.left.is_empty() && !document.restored.is_empty() { Exit::Done } else { Exit::No })
 }
 
 fn fix_relr(args: &FixRelrArgs) -> Result<Exit> {
     let target = args.output.clone().map_or(Target::InPlace, |path| copy_to(path, args.force.existing()));
     let document = rewrite::fix_relr::run(&args.path, &target)?;
-    if args.json {
-        output::json(&document)?;
-    } else {
-        output::page(&text::elf::fix_relr(&document, text::width::of_terminal()))?;
-    }
+    output::answer(args.json, &document, || text::elf::fix_relr(&document, text::width::of_terminal()))?;
     Ok(if matches!(document.outcome, Fixed::Refused(_)) { Exit::No } else { Exit::Done })
 }
 
 fn verify(args: &VerifyArgs) -> Result<Exit> {
     let how = if args.live { How::Live } else { How::Offline };
     let document = rewrite::verify::run(&args.original, &args.packed, &options(&args.rewrite)?, how)?;
-    if args.json {
-        output::json(&document)?;
-    } else {
-        output::page(&text::elf::verify(&document, text::width::of_terminal()))?;
-    }
+    output::answer(args.json, &document, || text::elf::verify(&document, text::width::of_terminal()))?;
     Ok(if document.agrees { Exit::Done } else { Exit::No })
 }
 

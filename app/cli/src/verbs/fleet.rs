@@ -67,10 +67,9 @@ fn import(args: &ImportArgs, quiet: bool) -> Result<Exit> {
     let mut told = |done: usize, of: usize| progress.files(done as u64, of as u64, "imported");
     let document = fleet::import::import(&args.folder, &args.output, &mut told)?;
     progress.done();
-    match args.json {
-        true => output::json(&document)?,
-        false => output::page(&text::fleet::imported(&document, &args.output, text::width::of_terminal()))?,
-    }
+    output::answer(args.json, &document, || {
+        text::fleet::imported(&document, &args.output, text::width::of_terminal())
+    })?;
     Ok(if document.damaged.is_empty() { Exit::Done } else { Exit::Data })
 }
 
@@ -84,10 +83,7 @@ fn query(args: &QueryArgs) -> Result<Exit> {
         return Ok(Exit::Done);
     }
     let document = fleet::answer::answer(question, &about, &ask(&args.ask, &sql)?)?;
-    match args.json {
-        true => output::json(&document)?,
-        false => output::page(&text::fleet::answer(&document, text::width::of_terminal()))?,
-    }
+    output::answer(args.json, &document, || text::fleet::answer(&document, text::width::of_terminal()))?;
     Ok(Exit::Done)
 }
 
@@ -138,10 +134,7 @@ fn report(args: &ReportArgs) -> Result<Exit> {
     let mut asked = |sql: &str| ask(&args.ask, sql);
     let document = fleet::report::report(args.ask.app.as_deref(), args.ask.k, &versions, &mut asked)?;
     let Some((form, target)) = target else {
-        match args.json {
-            true => output::json(&document)?,
-            false => output::page(&text::fleet::report(&document, text::width::of_terminal()))?,
-        }
+        output::answer(args.json, &document, || text::fleet::report(&document, text::width::of_terminal()))?;
         return Ok(Exit::Done);
     };
     let bytes = match form {
@@ -156,9 +149,6 @@ fn report(args: &ReportArgs) -> Result<Exit> {
 
 fn forget(args: &ForgetArgs) -> Result<Exit> {
     let document = fleet::forget::forget(&args.token, &args.folder, args.db.as_deref())?;
-    match args.json {
-        true => output::json(&document)?,
-        false => output::page(&text::fleet::forgotten(&document, text::width::of_terminal()))?,
-    }
+    output::answer(args.json, &document, || text::fleet::forgotten(&document, text::width::of_terminal()))?;
     Ok(if document.unread.is_empty() { Exit::Done } else { Exit::Data })
 }

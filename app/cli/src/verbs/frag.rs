@@ -18,10 +18,6 @@ pub fn run(args: &FragArgs, quiet: bool) -> Result<Exit> {
     let pieces = if args.fix { Pieces::Joined } else { Pieces::Counted };
     let (document, exit) = scattered::run(&args.paths, &args.disk, pieces, &show)?;
     progress.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).done();
-    if args.json {
-        output::json(&document)?;
-    } else {
-        output::page(&text::frag::page(&document, args.rows.most(), text::width::of_terminal()))?;
-    }
+    output::answer(args.json, &document, || text::frag::page(&document, args.rows.most(), text::width::of_terminal()))?;
     Ok(exit)
 }

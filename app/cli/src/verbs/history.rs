@@ -55,10 +55,7 @@ fn wanted(metric: Option<String>, series: &SeriesArgs) -> Wanted {
 }
 
 fn answer<D: Serialize>(document: &D, json: bool, page: impl Fn(&D, usize) -> text::Page) -> Result<Exit> {
-    match json {
-        true => output::json(document)?,
-        false => output::page(&page(document, text::width::of_terminal()))?,
-    }
+    output::answer(json, document, || page(document, text::width::of_terminal()))?;
     Ok(Exit::Done)
 }
 

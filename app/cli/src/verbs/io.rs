@@ -31,20 +31,12 @@ fn model(args: &ModelArgs) -> Result<Exit> {
     let width = text::width::of_terminal();
     let Some(path) = args.recording.as_deref().filter(|_| !args.list) else {
         let document = disks::all(&asked)?;
-        if args.json {
-            output::json(&document)?
-        } else {
-            output::page(&text::io::disks(&document, width))?
-        }
+        output::answer(args.json, &document, || text::io::disks(&document, width))?;
         return Ok(Exit::Done);
     };
     let told = |path: &std::path::Path| output::complain(&format!("measuring {}\n", path.display()));
     let document = disks::modelled(path, &asked, &told)?;
-    if args.json {
-        output::json(&document)?
-    } else {
-        output::page(&text::io::model(&document, width))?
-    }
+    output::answer(args.json, &document, || text::io::model(&document, width))?;
     Ok(Exit::Done)
 }
 
@@ -68,10 +60,6 @@ fn replay(args: &ReplayArgs, quiet: bool) -> Result<Exit> {
         seed: args.seed.unwrap_or_else(plan::seed_of_clock),
     };
     let document = disks::replay(&args.recording, &asked, &mut Progress::new(quiet))?;
-    if args.json {
-        output::json(&document)?;
-    } else {
-        output::page(&text::io::replay(&document, text::width::of_terminal()))?;
-    }
+    output::answer(args.json, &document, || text::io::replay(&document, text::width::of_terminal()))?;
     Ok(Exit::Done)
 }

@@ -147,10 +147,7 @@ fn trees(report: &MemoryFile, meaning: Meaning, look: &LookArgs, part: &Part<'_>
 
 /// Prints a document, or the page of it.
 fn answer<D: Serialize>(document: &D, json: bool, page: impl Fn(&D, usize) -> text::Page) -> Result<Exit> {
-    match json {
-        true => output::json(document)?,
-        false => output::page(&page(document, text::width::of_terminal()))?,
-    }
+    output::answer(json, document, || page(document, text::width::of_terminal()))?;
     Ok(Exit::Done)
 }
 

@@ -18,10 +18,6 @@ pub fn run(args: &PageloadArgs, quiet: bool) -> Result<Exit> {
     let document = work::pageloads::run(&asked, &mut |what| progress.note(what, Duration::ZERO));
     progress.done();
     let document = document?;
-    if args.json {
-        output::json(&document)?;
-    } else {
-        output::page(&text::pageload::page(&document, text::width::of_terminal()))?;
-    }
+    output::answer(args.json, &document, || text::pageload::page(&document, text::width::of_terminal()))?;
     Ok(if document.interrupted { Exit::Interrupted } else { Exit::Done })
 }

@@ -46,10 +46,7 @@ fn make(args: &MakeArgs) -> Result<Exit> {
         },
     };
     let document = ahead::make(&wanted, &args.output, args.force.existing())?;
-    match args.json {
-        true => output::json(&document)?,
-        false => output::page(&text::preload::plan(&document, text::width::of_terminal()))?,
-    }
+    output::answer(args.json, &document, || text::preload::plan(&document, text::width::of_terminal()))?;
     Ok(Exit::Done)
 }
 
@@ -140,10 +137,7 @@ fn ask(prepared: &mut Prepared<'_>) {
 /// Says how a manifest fits; [`Exit::No`] if nothing of it does.
 fn status(args: &StatusArgs) -> Result<Exit> {
     let document = ahead::status(&args.manifest)?;
-    match args.json {
-        true => output::json(&document)?,
-        false => output::page(&text::preload::status(&document, text::width::of_terminal()))?,
-    }
+    output::answer(args.json, &document, || text::preload::status(&document, text::width::of_terminal()))?;
     Ok(if document.report.nothing_fits() { Exit::No } else { Exit::Done })
 }
 

@@ -16,10 +16,7 @@ pub fn run(args: &StoreArgs) -> Result<Exit> {
     match &args.verb {
         StoreVerb::Ls(args) => {
             let document = Stores::open(&args.path)?.look()?;
-            match args.json {
-                true => output::json(&document)?,
-                false => output::page(&text::store::list(&document, width))?,
-            }
+            output::answer(args.json, &document, || text::store::list(&document, width))?;
         }
         StoreVerb::Show(args) => {
             let documents = Stores::open(&args.path)?.contents()?;
@@ -45,32 +42,20 @@ pub fn run(args: &StoreArgs) -> Result<Exit> {
         }
         StoreVerb::Import(args) => {
             let document = work::stores::import::import(&args.profile, &args.output)?;
-            match args.json {
-                true => output::json(&document)?,
-                false => output::page(&text::store::imported(&document, width))?,
-            }
+            output::answer(args.json, &document, || text::store::imported(&document, width))?;
         }
         StoreVerb::Verify(args) => {
             let document = Stores::open(&args.path)?.look()?;
-            match args.json {
-                true => output::json(&document)?,
-                false => output::page(&text::store::verify(&document, width))?,
-            }
+            output::answer(args.json, &document, || text::store::verify(&document, width))?;
             return Ok(if document.files.iter().all(StoreFile::is_whole) { Exit::Done } else { Exit::Data });
         }
         StoreVerb::Repair(args) => {
             let document = Stores::open(&args.path)?.repair()?;
-            match args.json {
-                true => output::json(&document)?,
-                false => output::page(&text::store::repaired(&document, width))?,
-            }
+            output::answer(args.json, &document, || text::store::repaired(&document, width))?;
         }
         StoreVerb::Bench(args) => {
             let document = work::stores::bench::bench(&args.directory)?;
-            match args.json {
-                true => output::json(&document)?,
-                false => output::page(&text::store::bench(&document, width))?,
-            }
+            output::answer(args.json, &document, || text::store::bench(&document, width))?;
         }
         StoreVerb::Serve(args) => {
             // A program of its own, so that no other verb brings the code of HTTP along.

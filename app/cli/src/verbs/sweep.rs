@@ -24,9 +24,6 @@ pub fn run(args: SweepArgs, quiet: bool) -> Result<Exit> {
         }
     };
     let document = work::sweep::read(&path, &at)?;
-    match json {
-        true => output::json(&document)?,
-        false => output::page(&text::sweep::page(&document, text::width::of_terminal()))?,
-    }
+    output::answer(json, &document, || text::sweep::page(&document, text::width::of_terminal()))?;
     Ok(exit)
 }

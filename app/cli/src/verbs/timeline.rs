@@ -85,10 +85,9 @@ fn report(args: &ReportArgs) -> Result<Exit> {
         .map(|(path, trace)| FileReport { path: shown(path), report: timeline::report(trace, args.rows.most()) })
         .collect();
     let document = Document { schema: "thaw.timeline/2", files: reports };
-    match args.json {
-        true => output::json(&document)?,
-        false => output::page(&text::timeline::page(&document, args.rows.most(), text::width::of_terminal()))?,
-    }
+    output::answer(args.json, &document, || {
+        text::timeline::page(&document, args.rows.most(), text::width::of_terminal())
+    })?;
     Ok(Exit::Done)
 }
 
@@ -112,10 +111,7 @@ fn record(args: &RecordArgs) -> Result<Exit> {
 
 fn probes(args: &ProbesArgs) -> Result<Exit> {
     let document = ProbesDocument::of(&args.files)?;
-    match args.json {
-        true => output::json(&document)?,
-        false => output::page(&text::timeline::probes(&document, text::width::of_terminal()))?,
-    }
+    output::answer(args.json, &document, || text::timeline::probes(&document, text::width::of_terminal()))?;
     Ok(Exit::Done)
 }
 
@@ -128,10 +124,9 @@ fn path(args: &PathArgs) -> Result<Exit> {
     let mut path = timeline::path(&trace, ends(&args.ends))?;
     let left_out = path.shorten(args.rows.most());
     let document = PathDocument { schema: "thaw.timeline-path/1", paths, path, left_out };
-    match args.json {
-        true => output::json(&document)?,
-        false => output::page(&text::timeline_path::path(&document, args.rows.most(), text::width::of_terminal()))?,
-    }
+    output::answer(args.json, &document, || {
+        text::timeline_path::path(&document, args.rows.most(), text::width::of_terminal())
+    })?;
     Ok(Exit::Done)
 }
 
@@ -183,10 +178,7 @@ fn waits(args: &WaitsArgs) -> Result<Exit> {
     let (paths, trace) = joined(&args.paths, &args.rules)?;
     let sums = timeline::waits(&trace, args.rows.most());
     let document = WaitsDocument { schema: "thaw.timeline-waits/1", paths, sums };
-    match args.json {
-        true => output::json(&document)?,
-        false => output::page(&text::timeline_path::waits(&document, text::width::of_terminal()))?,
-    }
+    output::answer(args.json, &document, || text::timeline_path::waits(&document, text::width::of_terminal()))?;
     Ok(Exit::Done)
 }
 
@@ -201,10 +193,7 @@ fn whatif(args: &WhatIfArgs) -> Result<Exit> {
         .collect();
     let whatif = timeline::whatif(&trace, ends(&args.ends), &changes)?;
     let document = WhatIfDocument { schema: "thaw.timeline-whatif/1", paths, whatif };
-    match args.json {
-        true => output::json(&document)?,
-        false => output::page(&text::timeline_path::whatif(&document, text::width::of_terminal()))?,
-    }
+    output::answer(args.json, &document, || text::timeline_path::whatif(&document, text::width::of_terminal()))?;
     Ok(Exit::Done)
 }
 
@@ -214,10 +203,9 @@ fn compare(args: &CompareArgs) -> Result<Exit> {
     let ends = ends(&args.ends);
     let comparison = timeline::compare(&timeline::path(&one, ends)?, &timeline::path(&other, ends)?);
     let document = ComparisonDocument { schema: "thaw.timeline-compare/1", before, after, comparison };
-    match args.json {
-        true => output::json(&document)?,
-        false => output::page(&text::timeline_path::compare(&document, args.rows.most(), text::width::of_terminal()))?,
-    }
+    output::answer(args.json, &document, || {
+        text::timeline_path::compare(&document, args.rows.most(), text::width::of_terminal())
+    })?;
     Ok(Exit::Done)
 }
 

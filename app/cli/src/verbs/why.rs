@@ -34,10 +34,7 @@ pub fn run(args: WhyArgs, quiet: bool) -> Result<Exit> {
     };
     if let Some(before) = before {
         let document = work::why::difference::document(&before, &path)?;
-        match json {
-            true => output::json(&document)?,
-            false => output::page(&text::why::difference(&document, most, text::width::of_terminal()))?,
-        }
+        output::answer(json, &document, || text::why::difference(&document, most, text::width::of_terminal()))?;
         return Ok(exit);
     }
     let document = work::why::read(&path)?;
@@ -45,10 +42,7 @@ pub fn run(args: WhyArgs, quiet: bool) -> Result<Exit> {
         output::file(html, work::why::page::page(&path, &document)?.as_bytes(), existing)?;
     }
     exports(&path, &document, &args.other, existing)?;
-    match json {
-        true => output::json(&document)?,
-        false => output::page(&text::why::page(&document, most, text::width::of_terminal()))?,
-    }
+    output::answer(json, &document, || text::why::page(&document, most, text::width::of_terminal()))?;
     Ok(exit)
 }
 

@@ -75,6 +75,24 @@ pub fn regions(text: &[u8]) -> impl Iterator<Item = Region<'_>> {
     text.split(|byte| *byte == b'\n').filter_map(region)
 }
 
+/// All regions of an `smaps` file, each with how many bytes a field of it says (`Rss`, `Pss`); 0: nothing that can be
+/// read.
+pub fn sized_regions<'a>(text: &'a [u8], field: &str) -> Vec<(Region<'a>, u64)> {
+    let mut sized: Vec<(Region<'_>, u64)> = Vec::new();
+    for line in text.split(|byte| *byte == b'\n') {
+        if let Some(region) = region(line) {
+            sized.push((region, 0));
+        } else if let (Some((_, bytes)), Some(rest)) = (sized.last_mut(), line.strip_prefix(field.as_bytes()))
+            && let Some(rest) = rest.strip_prefix(b":")
+        {
+            let rest = String::from_utf8_lossy(rest);
+            let kib = rest.trim().strip_suffix("kB").and_then(|number| number.trim().parse::<u64>().ok());
+            *bytes = kib.unwrap_or(0).saturating_mul(1024);
+        }
+    }
+    sized
+}
+
 /// `7f1c-7f1d r-xp 00001000 fe:00 1234          /usr/lib/libc.so.6`
 fn region(line: &[u8]) -> Option<Region<'_>> {
     let mut rest = line;

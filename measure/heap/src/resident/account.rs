@@ -47,6 +47,17 @@ pub(super) struct Region {
 }
 
 impl Region {
+    fn of(region: &os::process::Region<'_>, rss: u64) -> Self {
+        Self {
+            range: region.start..region.end,
+            permissions: region.permissions.to_owned(),
+            name: String::from_utf8_lossy(region.name).into_owned(),
+            ino: region.ino,
+            rss,
+            ..Self::default()
+        }
+    }
+
     /// How many bytes of a range lie on pages that are there.
     pub fn resident(&self, range: &Range<u64>) -> u64 {
         let (start, end) = (range.start.max(self.range.start), range.end.min(self.range.end));
@@ -77,7 +88,8 @@ impl Account {
             error.hint("it must run, and be yours, or ask as root")
         };
         let text = std::fs::read(format!("/proc/{pid}/smaps")).map_err(cannot)?;
-        let mut regions = read(&text);
+        let sized = os::process::sized_regions(&text, "Rss").into_iter();
+        let mut regions: Vec<Region> = sized.map(|(region, rss)| Region::of(&region, rss)).collect();
         let stream = std::fs::metadata(&process.file).ok().map(|meta| meta.ino());
         let is_its = |region: &&Region| Some(region.ino) == stream && region.name.ends_with(STREAM);
         let Some(stream) = regions.iter().find(is_its).map(|region| region.name.clone()) else {
@@ -123,25 +135,4 @@ fn own(pid: u32, list: u64) -> std::io::Result<Vec<Range<u64>>> {
         .collect();
     let places = words.chunks_exact(2).map(|place| place[0]..place[0].saturating_add(place[1]));
     Ok(places.filter(|place| place.start < place.end).collect())
-}
-
-/// The regions of `smaps`.
-fn read(text: &[u8]) -> Vec<Region> {
-    let mut regions: Vec<Region> = Vec::new();
-    for line in text.split(|byte| *byte == b'\n') {
-        if let Some(region) = os::process::regions(line).next() {
-            regions.push(Region {
-                range: region.start..region.end,
-                permissions: region.permissions.to_owned(),
-                name: String::from_utf8_lossy(region.name).into_owned(),
-                ino: region.ino,
-                ..Region::default()
-            });
-        } else if let (Some(region), Some(rest)) = (regions.last_mut(), line.strip_prefix(b"Rss:")) {
-            let rest = String::from_utf8_lossy(rest);
-            let kib = rest.trim().strip_suffix("kB").and_then(|number| number.trim().parse::<u64>().ok());
-            region.rss = kib.unwrap_or(0).saturating_mul(1024);
-        }
-    }
-    regions
 }

@@ -30,7 +30,7 @@ pub fn settle(process: &Process) -> Result<Settled> {
         known.warnings.push(Warning::new(WarningKind::LostRecords, text));
     }
     if stream.exists() {
-        known.write(path, &sums::head(path)?)?;
+        known.write(&[path], &sums::head(path)?)?;
         os::replace::remove(&stream)
             .map_err(|cause| Error::on(Exit::Machine, "cannot remove", &stream).because(cause))?;
     }

@@ -29,7 +29,7 @@ impl Near {
             return;
         }
         self.stops = 0;
-        let cpu = cpu_of(tracee);
+        let cpu = tracee.last_cpu().filter(|cpu| *cpu < CpuSet::MAX_CPU);
         if let Some(cpu) = cpu.filter(|_| cpu != self.at)
             && let Some(anywhere) = self.anywhere.or_else(|| sched_getaffinity(None).ok())
         {
@@ -48,13 +48,6 @@ impl Near {
             let _ = sched_setaffinity(None, anywhere);
         }
     }
-}
-
-/// The CPU that a thread ran on last.
-fn cpu_of(tracee: Tracee) -> Option<usize> {
-    let tid = tracee.0.cast_unsigned();
-    let cpu = os::process::thread_stat(tid, tid)?.last_cpu? as usize;
-    Some(cpu).filter(|cpu| *cpu < CpuSet::MAX_CPU)
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Which functions a user means: `*` stands for anything, `?` for one character, all else for itself.
 
 use memchr::memmem::Finder;
+use model::typed::matches;
 use symbols::plain_name;
 
 /// Patterns of names.
@@ -149,60 +150,9 @@ fn literals(pattern: &str) -> impl Iterator<Item = &str> {
     pieces.filter(move |piece| piece.len() >= SHORTEST && !is_made(piece))
 }
 
-/// Whether all of a text is what a pattern says.
-fn matches(pattern: &str, text: &str) -> bool {
-    let (pattern, text) = (pattern.as_bytes(), text.as_bytes());
-    let (mut at, mut from) = (0, 0);
-    // The last star, and where what it stands for ends.
-    let mut star: Option<(usize, usize)> = None;
-    while from < text.len() {
-        match pattern.get(at) {
-            Some(b'*') => {
-                star = Some((at, from));
-                at += 1;
-            }
-            // A letter of several bytes is one.
-            Some(b'?') => {
-                (at, from) = (at + 1, from + 1);
-                from += text[from..].iter().take_while(|byte| *byte & 0xc0 == 0x80).count();
-            }
-            Some(one) if *one == text[from] => (at, from) = (at + 1, from + 1),
-            _ => match star {
-                Some((place, end)) => {
-                    star = Some((place, end + 1));
-                    (at, from) = (place + 1, end + 1);
-                }
-                None => return false,
-            },
-        }
-    }
-    pattern[at..].iter().all(|rest| *rest == b'*')
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn stars_and_question_marks() {
-        for (pattern, text, is) in [
-            ("malloc", "malloc", true),
-            ("malloc", "malloc_usable_size", false),
-            ("malloc*", "malloc_usable_size", true),
-            ("*alloc", "malloc", true),
-            ("nsJAR::*", "nsJAR::GetEntry", true),
-            ("*::Get*y", "nsJAR::GetEntry", true),
-            ("m?lloc", "malloc", true),
-            ("?", "", false),
-            ("*", "", true),
-            ("a*b*c", "aXbXbXc", true),
-            ("a*b*c", "aXbXbX", false),
-            ("operator[]", "operator[]", true),
-            ("a?c", "a\u{e9}c", true),
-        ] {
-            assert_eq!(matches(pattern, text), is, "{pattern} {text}");
-        }
-    }
 
     #[test]
     fn what_is_looked_for_first_stands_in_each_symbol_that_matches() {

@@ -52,11 +52,7 @@ pub fn report(args: &ReportArgs, quiet: bool) -> Result<Exit> {
     if let Some(path) = &args.folded {
         export::folded(&named, look.measure, path, args.force.existing())?;
     }
-    if args.json {
-        output::json(&document)?;
-    } else {
-        output::page(&text::heap::look::report(&document, text::width::of_terminal()))?;
-    }
+    output::answer(args.json, &document, || text::heap::look::report(&document, text::width::of_terminal()))?;
     Ok(if args.fail_if_any && document.sites > 0 { Exit::No } else { Exit::Done })
 }
 
@@ -76,11 +72,7 @@ pub fn diff(args: &DiffArgs, quiet: bool) -> Result<Exit> {
     }
     let cut = cut(args.frames, args.alloc_functions);
     let document = look::diff(&args.before, &args.after, &look, cut, &told)?;
-    if args.json {
-        output::json(&document)?;
-    } else {
-        output::page(&text::heap::look::diff(&document, args.top, text::width::of_terminal()))?;
-    }
+    output::answer(args.json, &document, || text::heap::look::diff(&document, args.top, text::width::of_terminal()))?;
     Ok(Exit::Done)
 }
 
@@ -91,11 +83,7 @@ pub fn diff(args: &DiffArgs, quiet: bool) -> Result<Exit> {
 pub fn dark(args: &DarkArgs, quiet: bool) -> Result<Exit> {
     let options = ::heap::dark::Options { cut: cut(args.frames, args.alloc_functions), top: args.top };
     let document = dark::dark(&args.recording, &args.reported, &options, &Progress::telling(quiet))?;
-    if args.json {
-        output::json(&document)?;
-    } else {
-        output::page(&text::heap::dark::page(&document, text::width::of_terminal()))?;
-    }
+    output::answer(args.json, &document, || text::heap::dark::page(&document, text::width::of_terminal()))?;
     Ok(Exit::Done)
 }
 
