@@ -20,9 +20,11 @@ fn thaw_alone_explains_itself_and_its_exit_codes() {
     let help = scratch.thaw(["--help"]).exits(0).says("Exit codes:").out();
     let verbs = verbs(&help);
     assert!(["record", "elf", "completions", "man"].iter().all(|verb| verbs.contains(verb)), "{help}");
-    let readme = std::fs::read_to_string(root().join("README.md")).unwrap();
-    for verb in verbs.into_iter().filter(|verb| *verb != "help") {
-        assert!(readme.contains(&format!("thaw {verb}")), "README.md does not name thaw {verb}: add a line");
+    for document in ["README.md", "docs/commands.md"] {
+        let text = std::fs::read_to_string(root().join(document)).unwrap();
+        for verb in verbs.iter().filter(|verb| **verb != "help") {
+            assert!(text.contains(&format!("thaw {verb}")), "{document} does not name thaw {verb}: add it");
+        }
     }
     scratch.thaw::<_, &str>([]).exits(2).complains("record");
     scratch.thaw(["--version"]).exits(0).says(concat!("thaw ", env!("CARGO_PKG_VERSION")));
