@@ -40,6 +40,16 @@ pub fn share(text: &str) -> Result<f64, String> {
     }
 }
 
+/// By how much a figure may grow: a [`share`]; `-20%`: by how much it must shrink, less than all of it.
+pub fn growth(text: &str) -> Result<f64, String> {
+    let Some(shrinks) = text.strip_prefix('-') else { return share(text) };
+    match share(shrinks) {
+        Ok(share) if share < 1.0 => Ok(-share),
+        Ok(_) => Err(format!("nothing shrinks by '{shrinks}'; write -20% or -0.2")),
+        Err(_) => Err(format!("'{text}' is not a share; write -20% or -0.2")),
+    }
+}
+
 /// `128K`, `30M`, `1G` are powers of 1024; `30MB`, `30kB` are powers of 1000; a bare number means bytes.
 pub fn size(text: &str) -> Result<Bytes, String> {
     let wrong = || format!("'{text}' is not a size; write 128K, 30M (powers of 1024) or 30MB (powers of 1000)");
@@ -147,6 +157,11 @@ mod tests {
 
     #[test]
     fn a_whole_number_is_never_taken_for_hundreds_of_percent() {
+        assert_eq!(
+            (growth("5%"), growth("-20%"), growth("-0.2"), growth("-0%")),
+            (Ok(0.05), Ok(-0.2), Ok(-0.2), Ok(0.0))
+        );
+        assert!(["-100%", "-1", "--5%", "-", "-x"].iter().all(|wrong| growth(wrong).unwrap_err().contains("-20%")));
         assert_eq!(share("5").unwrap_err(), "'5' would be 500 %; write 5% or a share below 1");
         assert!(share("1").is_err() && share("2.5").unwrap_err().contains("2.5%"));
     }

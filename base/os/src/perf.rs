@@ -70,6 +70,9 @@ pub struct SamplerOptions {
     pub ring: Bytes,
     /// Which mappings are logged. Default: all.
     pub mappings: Mappings,
+    /// Whose processes, names and mappings are logged. Everybody's cost a program less than its own, which follow each
+    /// of its threads on and off the CPU. Default: the tree's.
+    pub records: Scope,
     /// At what moments registers and stacks of the tree are taken. Default: never.
     pub stacks: Vec<StackEvent>,
     /// Whose clocks and leaves are taken where these are of [`Scope::System`]. Default: everybody's.
@@ -84,6 +87,7 @@ impl Default for SamplerOptions {
             points: Vec::new(),
             ring: Bytes(4 << 20),
             mappings: Mappings::All,
+            records: Scope::Tree,
             stacks: Vec::new(),
             group: None,
             stack_ring: Bytes(16 << 20),
@@ -214,7 +218,8 @@ impl Events {
         let mut rings = Vec::new();
         for &cpu in &cpus {
             let attr = owner_attr(size, options.mappings, events.read_format());
-            let owner = match sys::open(&attr, pid as i32, cpu) {
+            let pid_of_records = if options.records == Scope::Tree { pid as i32 } else { -1 };
+            let owner = match sys::open(&attr, pid_of_records, cpu) {
                 Ok(owner) => owner,
                 // Switched off since we asked.
                 Err(cause) if cause.raw_os_error() == Some(libc::ENODEV) => continue,

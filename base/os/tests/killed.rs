@@ -29,7 +29,8 @@ fn measure_until_killed(home: &Path) -> ! {
     let gated = spawn_gated(launch).unwrap();
     let tracefs = Tracefs::open().unwrap();
     let points = [tracefs.tracepoint("filemap", "mm_filemap_add_to_page_cache").unwrap()];
-    let _instance = Instance::start(&tracefs, "killed", gated.pid(), &points, &[], Bytes(1 << 20)).unwrap();
+    let _instance =
+        Instance::start(&tracefs, "killed", gated.pid(), (&points, Bytes(1 << 20)), (&[], Bytes(0))).unwrap();
     let _running = gated.release().unwrap();
     while group.procs().unwrap().len() < 3 {
         std::thread::yield_now();

@@ -555,9 +555,25 @@ impl<'a> Judged<'a> {
     /// `20.0 % more [+19.1 %, +21.0 %], more than the 5 % that is allowed`,
     /// `1.20 s [1.19 s, 1.22 s], more than the 1 s that is allowed`
     fn sentence(&self, ratio: Option<&Estimate>, outcome: Outcome, needed: Option<u32>, strictest: f64) -> String {
-        let (allowed, by_itself) = match self.limit {
-            Bound::Growth(limit) => (typed_percent(limit), false),
-            Bound::AtMost(value) => (self.metric.shown(value), true),
+        let by_itself = matches!(self.limit, Bound::AtMost(_));
+        // What it may be, what it is beyond that, and the question.
+        let [within, beyond, whether] = match self.limit {
+            Bound::Growth(limit) if limit < 0.0 => {
+                let least = format!("{} that it must shrink at least", typed_percent(-limit));
+                [
+                    format!("more than the {least}"),
+                    format!("not the {least}"),
+                    format!("shrank by {}", typed_percent(-limit)),
+                ]
+            }
+            Bound::Growth(_) | Bound::AtMost(_) => {
+                let allowed = match self.limit {
+                    Bound::Growth(limit) => typed_percent(limit),
+                    Bound::AtMost(value) => self.metric.shown(value),
+                };
+                let may = format!("the {allowed} that is allowed");
+                [format!("within {may}"), format!("more than {may}"), format!("is more than {allowed}")]
+            }
         };
         let missing = match (self.old.is_empty() && !by_itself, self.new.is_empty()) {
             (true, _) => Some(" before"),
@@ -582,8 +598,8 @@ impl<'a> Judged<'a> {
             None => format!("{} before, {} after", median(&self.old), median(&self.new)),
         };
         match outcome {
-            Outcome::Fail => format!("{figures}, more than the {allowed} that is allowed"),
-            Outcome::Pass => format!("{figures}, within the {allowed} that is allowed"),
+            Outcome::Fail => format!("{figures}, {beyond}"),
+            Outcome::Pass => format!("{figures}, {within}"),
             Outcome::Undecided => {
                 let new = self.new.len();
                 let old = if by_itself { new } else { self.old.len() };
@@ -598,7 +614,7 @@ impl<'a> Judged<'a> {
                     Some(needed) => format!("about {needed} runs{each} would decide"),
                     None => "it is too close to the limit for any number of runs to decide".to_owned(),
                 };
-                format!("{figures}: these runs cannot tell whether it is more than {allowed}; {advice}")
+                format!("{figures}: these runs cannot tell whether it {whether}; {advice}")
             }
         }
     }

@@ -272,7 +272,7 @@ impl Sched {
     }
 
     fn start(&self, pid: u32, buffer: Bytes) -> Result<Instance> {
-        Instance::start(&self.tracefs, "sched", pid, &[], &self.fields.formats(), buffer)
+        Instance::start(&self.tracefs, "sched", pid, (&[], buffer), (&self.fields.formats(), buffer))
     }
 }
 

@@ -84,8 +84,8 @@ pub struct GateArgs {
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     #[arg(conflicts_with_all = ["metric", "max_regression", "write_baseline"])]
     pub budgets: Option<PathBuf>,
-    /// How much a figure may grow
-    #[arg(long, value_name = "SHARE", default_value = "5%", value_parser = values::share)]
+    /// How much a figure may grow; -20%: it must have shrunk by a fifth at least, so that the gate proves a gain
+    #[arg(long, value_name = "SHARE", default_value = "5%", value_parser = values::growth, allow_hyphen_values = true)]
     pub max_regression: f64,
     /// What to judge, each with a limit of its own if need be: time, cpu, bytes, requests, faults, major-faults,
     /// instructions, memory, relocations, milestone:NAME

@@ -1,7 +1,7 @@
 //! Values as people type them: durations, sizes, shares, lists. Each parser's message says what would be right.
 
 use model::CacheState;
-pub use model::typed::{duration, share, size};
+pub use model::typed::{duration, growth, share, size};
 use std::ffi::{OsStr, OsString};
 use std::ops::RangeInclusive;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -26,7 +26,7 @@ pub fn positive_share(text: &str) -> Result<f64, String> {
 /// `time`, `bytes=1%`: a figure to be judged, with a limit of its own.
 pub fn metric(text: &str) -> Result<(bench::gate::Metric, Option<f64>), String> {
     match text.rsplit_once('=') {
-        Some((name, limit)) => Ok((name.trim().parse()?, Some(share(limit.trim())?))),
+        Some((name, limit)) => Ok((name.trim().parse()?, Some(growth(limit.trim())?))),
         None => Ok((text.trim().parse()?, None)),
     }
 }

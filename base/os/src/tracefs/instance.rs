@@ -55,8 +55,9 @@ pub struct Instance {
 
 impl Instance {
     /// Starts to log a process (that waits at its gate) and all that it starts, with the tracepoints `tree`, and the
-    /// hits of everybody with the tracepoints `system`. `buffer` is per CPU. `name` tells it from others in
-    /// `instances/`.
+    /// hits of everybody with the tracepoints `system`, each with the size of its buffer per CPU. `name` tells it from
+    /// others in `instances/`. Threads that the kernel makes for a process by itself (workers of io_uring) are not
+    /// followed.
     ///
     /// # Errors
     /// The kernel allows no instances, or has no such tracepoint.
@@ -64,14 +65,13 @@ impl Instance {
         tracefs: &Tracefs,
         name: &str,
         pid: u32,
-        tree: &[Format],
-        system: &[Format],
-        buffer: Bytes,
+        tree: (&[Format], Bytes),
+        system: (&[Format], Bytes),
     ) -> Result<Self> {
         let mut buffers = Vec::new();
-        for (points, pid) in [(tree, Some(pid)), (system, None)] {
+        for ((points, size), pid) in [(tree, Some(pid)), (system, None)] {
             if !points.is_empty() {
-                buffers.push(Buffer::start(tracefs, name, pid, points, buffer)?);
+                buffers.push(Buffer::start(tracefs, name, pid, points, size)?);
             }
         }
         Ok(Self { buffers })
@@ -317,6 +317,8 @@ mod tests {
     use std::os::unix::fs::MetadataExt;
     use std::path::Path;
 
+    const SIZE: Bytes = Bytes(4 << 20);
+
     #[test]
     fn losses_are_summed() {
         let stats = "entries: 5\noverrun: 1\ncommit overrun: 20\nbytes: 9\ndropped events: 300\nread events: 4\n";
@@ -365,7 +367,7 @@ mod tests {
         let launch = Launch::new(["sh".into(), "-c".into(), script.into(), home.path().join("data").into_os_string()]);
         let gated = spawn_gated(launch).unwrap();
         let pid = gated.pid();
-        let instance = Instance::start(&tracefs, "test", pid, &tree, &system, Bytes(4 << 20)).unwrap();
+        let instance = Instance::start(&tracefs, "test", pid, (&tree, SIZE), (&system, SIZE)).unwrap();
         let mut running = gated.release().unwrap();
         let ended = running.wait().unwrap();
         let log = instance.stop().unwrap();
@@ -399,7 +401,7 @@ mod tests {
         let tracefs = Tracefs::detached().unwrap();
         let Some(tree) = points(&tracefs, &[("filemap", "mm_filemap_add_to_page_cache")]) else { return };
         let gated = spawn_gated(Launch::new(["true"])).unwrap();
-        let instance = Instance::start(&tracefs, "thaw-quiet", gated.pid(), &tree, &[], Bytes(1 << 20)).unwrap();
+        let instance = Instance::start(&tracefs, "thaw-quiet", gated.pid(), (&tree, SIZE), (&[], SIZE)).unwrap();
         let mine = format!("{PREFIX}quiet-{}-", std::process::id());
         let left = || tracefs.names("instances").unwrap().iter().filter(|name| name.starts_with(&mine)).count();
         assert_eq!(left(), 1);

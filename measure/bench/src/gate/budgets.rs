@@ -10,12 +10,12 @@
 //! memory = "200MiB"
 //! requests = 150
 //! "milestone:x11" = "300ms"
-//! cpu = "+5%"                # so much more than what the gate compares with
+//! cpu = "+5%"                # so much more than what the gate compares with; "-20%": so much less
 //! ```
 
 use super::{Bound, Metric, Rule};
 use model::CacheState;
-use model::typed::{duration, share, size};
+use model::typed::{duration, growth, size};
 use serde::Deserialize;
 
 /// What a file with budgets says of itself.
@@ -62,8 +62,8 @@ pub fn parse(text: &str) -> Result<Vec<Rule>, String> {
 }
 
 fn bound(metric: &Metric, value: &toml::Value) -> Result<Bound, String> {
-    if let Some(growth) = value.as_str().and_then(|text| text.strip_prefix('+')) {
-        return share(growth).map(Bound::Growth);
+    if let Some(text) = value.as_str().filter(|text| text.starts_with(['+', '-'])) {
+        return growth(text.strip_prefix('+').unwrap_or(text)).map(Bound::Growth);
     }
     let value = match (metric, value) {
         (Metric::Time | Metric::Cpu | Metric::Milestone(_), toml::Value::String(text)) => duration(text)?.as_secs_f64(),

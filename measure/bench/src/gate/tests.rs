@@ -68,6 +68,22 @@ fn relocations_are_counted_and_not_tested() {
 }
 
 #[test]
+fn a_limit_below_nothing_proves_a_gain() {
+    let before = recording(4.0, 0.01, 1);
+    let judge = |after: f64, limit| {
+        let verdict = decide(Some(&before), &recording(after, 0.01, 3), &time(limit), Pairing::Independent);
+        (verdict.outcome, verdict.figures[0].text.clone())
+    };
+    let (outcome, text) = judge(2.0, -0.2);
+    assert!(outcome == Outcome::Pass && text.ends_with("more than the 20 % that it must shrink at least"), "{text}");
+    let (outcome, text) = judge(3.6, -0.2);
+    assert!(outcome == Outcome::Fail && text.ends_with("not the 20 % that it must shrink at least"), "{text}");
+    assert_eq!(judge(3.6, 0.0).0, Outcome::Pass);
+    let verdict = decide(Some(&before), &recording(3.2, 0.5, 3), &time(-0.2), Pairing::Independent);
+    assert!(verdict.figures[0].text.contains("cannot tell whether it shrank by 20 %"), "{verdict:?}");
+}
+
+#[test]
 fn what_the_runs_cannot_tell_is_undecided_and_never_passed() {
     let verdict = decide(Some(&recording(4.0, 0.2, 1)), &recording(4.4, 0.2, 3), &time(0.05), Pairing::Independent);
     assert_eq!(verdict.outcome, Outcome::Undecided);

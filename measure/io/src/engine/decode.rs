@@ -18,6 +18,10 @@ use std::{collections::BTreeMap, ffi::OsStr, os::unix::ffi::OsStrExt, path::Path
 const SECTOR: u64 = 512;
 /// Flag of clone(2): the new task is a thread of the same process.
 const CLONE_THREAD: u64 = 0x1_0000;
+/// ... that shares its I/O context: of threads, io_uring's workers alone.
+const CLONE_IO: u64 = 0x8000_0000;
+/// How io_uring's workers are called, which do what would make a program wait.
+const WORKER: &[u8] = b"iou-wrk-";
 
 /// `common_flags` of an event in an interrupt, or in what an interrupt left to be done: the thread that it names was
 /// only there.
@@ -86,6 +90,8 @@ pub(super) struct Decoder {
     tasks: Tasks,
     /// Context of each request: process (0: unknown).
     issuers: Vec<u32>,
+    /// Whether io_uring made threads for the tree.
+    pub(super) workers: bool,
 }
 
 /// Processes of the tree and their threads.
@@ -118,6 +124,7 @@ impl Decoder {
             syncing: NumberMap::default(),
             tasks: Tasks::default(),
             issuers: Vec::new(),
+            workers: false,
         };
         decoder.begin(root, root, std::process::id(), Nanos(0));
         Ok(decoder)
@@ -141,7 +148,7 @@ impl Decoder {
     }
 
     fn read(&mut self, shape: &Shape, stamp: Stamp, raw: &[u8]) -> Option<()> {
-        let ours = self.tasks.rows.contains_key(&stamp.pid);
+        let ours = self.is_ours(stamp.pid);
         let at = self.since(stamp);
         match shape {
             Shape::Pages { role, dev, ino, first, last } => {
@@ -187,7 +194,9 @@ impl Decoder {
             Shape::SyncEnd | Shape::CallEnd if ours => self.sync_ends(at?, stamp, matches!(shape, Shape::CallEnd)),
             Shape::Task { tid, comm, flags } if ours => {
                 let tid = tid.get(raw)? as u32;
-                let pid = if flags.get(raw)? & CLONE_THREAD != 0 { stamp.pid } else { tid };
+                let flags = flags.get(raw)?;
+                let pid = if flags & CLONE_THREAD != 0 { stamp.pid } else { tid };
+                self.workers |= flags & (CLONE_THREAD | CLONE_IO) == CLONE_THREAD | CLONE_IO;
                 self.begin(pid, tid, stamp.pid, at.unwrap_or_default());
                 self.name(pid, tid, comm.text(raw)?);
             }
@@ -297,6 +306,11 @@ impl Decoder {
         }
     }
 
+    /// The process is, or was, one of the tree.
+    pub(super) fn is_ours(&self, pid: u32) -> bool {
+        self.tasks.rows.contains_key(&pid)
+    }
+
     /// A thread begins; with it a process, if it is new.
     pub(super) fn begin(&mut self, pid: u32, tid: u32, parent: u32, at: Nanos) {
         self.tasks.process_of.insert(tid, pid);
@@ -324,6 +338,7 @@ impl Decoder {
 
     /// A thread gets a name; the process is called as its first thread.
     pub(super) fn name(&mut self, pid: u32, tid: u32, comm: &[u8]) {
+        self.workers |= comm.starts_with(WORKER);
         if let (true, Some(row)) = (pid == tid, self.tasks.rows.get(&pid)) {
             self.trace.processes[*row].comm = String::from_utf8_lossy(comm).into_owned();
         }
@@ -349,7 +364,7 @@ impl Decoder {
     /// A file is mapped.
     pub(super) fn mmap(&mut self, stamp: Stamp, map: RawMmap) {
         let Some(at) = self.since(stamp) else { return };
-        if map.inode.ino == 0 || !self.tasks.rows.contains_key(&map.pid) {
+        if map.inode.ino == 0 || !self.is_ours(map.pid) {
             return;
         }
         if map.exec

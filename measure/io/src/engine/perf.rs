@@ -1,16 +1,17 @@
-//! The best engine: perf events. Tracepoints of the process tree in one ring per CPU (children inherit
-//! them), and perf's own records for processes and mappings.
+//! The best engine: perf's own records for processes and mappings of the tree, tracepoints in trace buffers of our own.
 //!
-//! Block requests (and syncs) of the whole machine come from a trace buffer of our own instead: a request often
-//! completes while its CPU is idle, and perf was seen (Linux 6.18) to count hits in the idle task of all CPUs but the
-//! first without writing a record or counting a loss. On a quiet machine that would be most of the completions.
-//! Only where no trace buffer can be had, perf logs them too.
+//! A tracepoint costs the program more by perf than in a trace buffer, and each of perf's events that follows a tree is
+//! made and ended anew with every thread, and goes on and off the CPU with it: Firefox's cold start took 12 % more CPU
+//! time with all of it by perf, so perf's records are everybody's and those of others are left out here. Besides, a block request often completes while its CPU is
+//! idle, and perf was seen (Linux 6.18) to count hits in the idle task of all CPUs but the first without writing a
+//! record or counting a loss. On a quiet machine that would be most of the completions.
+//! Only where no trace buffer can be had, perf logs the tracepoints too.
 
 use super::{
     Engine, EngineOptions,
     decode::Decoder,
     opens::OpenWatch,
-    points::{Points, Role, Scope, Tasks, disk_file_systems},
+    points::{Points, Role, SYSTEM_BUFFER, Scope, TREE_BUFFER, Tasks, WORKERS, disk_file_systems},
 };
 use crate::raw::{Inode, RawMmap, RawTrace, Sees};
 use model::{Bytes, Error, Exit, Result};
@@ -21,9 +22,6 @@ use os::{
 };
 use std::{ffi::OsStr, os::unix::ffi::OsStrExt, path::PathBuf};
 
-/// Trace buffer per CPU for block requests; two events of less than 100 bytes each.
-const BUFFER: Bytes = Bytes(2 << 20);
-
 /// Executable mapping.
 const PROT_EXEC: u32 = libc::PROT_EXEC as u32;
 
@@ -33,7 +31,7 @@ pub(super) struct PerfEngine {
     points: Points,
     mounts: Mounts,
     opens: std::result::Result<(), String>,
-    /// Why there is no trace buffer for block requests, if there is none.
+    /// Why there is no trace buffer, if there is none.
     no_buffer: Option<String>,
     running: Option<Running>,
 }
@@ -42,7 +40,7 @@ pub(super) struct PerfEngine {
 struct Running {
     pid: u32,
     sampler: Sampler,
-    requests: Option<Instance>,
+    buffers: Option<Instance>,
     opens: Option<OpenWatch>,
 }
 
@@ -61,24 +59,23 @@ impl PerfEngine {
         Ok(Self { tracefs, points, mounts, opens, no_buffer: None, running: None })
     }
 
-    /// A trace buffer for block requests; `None`, and the reason in `no_buffer`, if it cannot be had.
-    fn watch_requests(&mut self, pid: u32) -> Option<Instance> {
-        let system = self.points.formats(Scope::System);
-        if system.is_empty() {
-            return None;
-        }
-        let started = Instance::start(&self.tracefs, "requests", pid, &[], &system, BUFFER);
+    /// Trace buffers; `None`, and the reason in `no_buffer`, if they cannot be had.
+    fn buffers(&mut self, pid: u32) -> Option<Instance> {
+        let (tree, system) = (self.points.formats(Scope::Tree), self.points.formats(Scope::System));
+        let (tree, system) = ((&*tree, TREE_BUFFER), (&*system, SYSTEM_BUFFER));
+        let started = Instance::start(&self.tracefs, "start", pid, tree, system);
         self.no_buffer = started.as_ref().err().map(|error| error.to_string());
         started.ok()
     }
 
     fn options(&self) -> SamplerOptions {
-        let point = |scope: Scope| move |format: os::tracefs::Format| Point { id: format.id, scope, filter: None };
-        let mut points: Vec<Point> = self.points.formats(Scope::Tree).into_iter().map(point(Scope::Tree)).collect();
-        if self.no_buffer.is_some() {
-            points.extend(self.points.formats(Scope::System).into_iter().map(point(Scope::System)));
-        }
-        SamplerOptions { points, ..SamplerOptions::default() }
+        let scopes = [Scope::Tree, Scope::System].into_iter().filter(|_| self.no_buffer.is_some());
+        let of = |scope: Scope| {
+            let formats = self.points.formats(scope).into_iter();
+            formats.map(move |format| Point { id: format.id, scope, filter: None })
+        };
+        let points = scopes.flat_map(of).collect();
+        SamplerOptions { points, records: Scope::System, ..SamplerOptions::default() }
     }
 }
 
@@ -107,9 +104,9 @@ impl Engine for PerfEngine {
             Ok(()) => Some(OpenWatch::start(&self.mounts)?),
             Err(_) => None,
         };
-        let requests = self.watch_requests(pid);
+        let buffers = self.buffers(pid);
         let sampler = Sampler::start(pid, &self.options())?;
-        self.running = Some(Running { pid, sampler, requests, opens });
+        self.running = Some(Running { pid, sampler, buffers, opens });
         Ok(())
     }
 
@@ -117,17 +114,19 @@ impl Engine for PerfEngine {
         let running =
             self.running.take().ok_or_else(|| Error::bug("the perf engine was stopped without being attached"))?;
         let log = running.sampler.stop()?;
-        let requests = running.requests.map_or_else(|| Ok(InstanceLog::default()), Instance::stop)?;
+        let hits = running.buffers.map_or_else(|| Ok(InstanceLog::default()), Instance::stop)?;
         let mut decoder = Decoder::new(&self.points, running.pid, t0_monotonic_ns)?;
-        decode(&mut decoder, log.records(), &requests);
+        decode(&mut decoder, log.records(), &hits);
+        let unfollowed = decoder.workers && self.no_buffer.is_none();
         let mut raw = decoder.finish();
-        raw.info.lost = log.lost + requests.lost;
-        raw.info.bytes = log.bytes + requests.bytes;
+        raw.info.lost = log.lost + hits.lost;
+        raw.info.bytes = log.bytes + hits.bytes;
         if let Some(opens) = running.opens {
             opens.finish(&mut raw)?;
         }
         raw.info.engine = self.name().into();
         raw.info.cannot = self.cannot();
+        raw.info.cannot.extend(unfollowed.then(|| WORKERS.to_owned()));
         raw.sees = self.points.sees();
         Ok(raw)
     }
@@ -143,16 +142,16 @@ impl Points {
     }
 }
 
-/// Takes the records of the rings and of the trace buffer in, by time.
-fn decode(decoder: &mut Decoder, records: Vec<Record<'_>>, requests: &InstanceLog) {
-    let mut requests = requests.events.iter().peekable();
+/// Takes the records of the rings and of the trace buffers in, by time.
+fn decode(decoder: &mut Decoder, records: Vec<Record<'_>>, hits: &InstanceLog) {
+    let mut hits = hits.events.iter().peekable();
     for record in records {
-        while let Some(event) = requests.next_if(|event| event.stamp.time_ns <= record.stamp.time_ns) {
+        while let Some(event) = hits.next_if(|event| event.stamp.time_ns <= record.stamp.time_ns) {
             decoder.tracepoint(event.stamp, event.point, &event.raw);
         }
         take_in(decoder, &record);
     }
-    for event in requests {
+    for event in hits {
         decoder.tracepoint(event.stamp, event.point, &event.raw);
     }
 }
@@ -160,8 +159,18 @@ fn decode(decoder: &mut Decoder, records: Vec<Record<'_>>, requests: &InstanceLo
 /// Takes one of perf's records in.
 fn take_in(decoder: &mut Decoder, record: &Record<'_>) {
     let at = decoder.at(record.stamp);
-    match record.body {
+    let whose = match record.body {
         Body::Sample { point, raw } => return decoder.tracepoint(record.stamp, point, raw),
+        Body::Mmap2 { .. } => record.stamp.pid,
+        Body::Comm { pid, .. } | Body::Exit { pid, .. } => pid,
+        // Whoever is of the tree makes what is of the tree.
+        Body::Fork { parent, .. } => parent,
+        Body::Lost { .. } | Body::Other(_) => return,
+    };
+    if !decoder.is_ours(whose) {
+        return;
+    }
+    match record.body {
         Body::Mmap2 { len, offset, dev, ino, prot, path, .. } => {
             let map = RawMmap {
                 at,
@@ -182,7 +191,7 @@ fn take_in(decoder: &mut Decoder, record: &Record<'_>) {
         }
         Body::Fork { pid, tid, parent, .. } => decoder.begin(pid, tid, parent, at),
         Body::Exit { pid, tid } => decoder.exit(pid, tid, at),
-        Body::Lost { .. } | Body::Other(_) => return,
+        Body::Sample { .. } | Body::Lost { .. } | Body::Other(_) => {}
     }
     decoder.count();
 }

@@ -1,6 +1,6 @@
 //! Which tracepoints the kernel engines look at, and what to do without.
 
-use model::{Error, Exit, Result};
+use model::{Bytes, Error, Exit, Result};
 use os::tracefs::{Format, Tracefs};
 
 /// What a tracepoint tells.
@@ -79,6 +79,14 @@ pub(super) enum Tasks {
     /// Look at sched and task tracepoints.
     FromTracepoints,
 }
+
+/// What trace buffers cannot know of a tree with workers of io_uring: the kernel does not follow these.
+pub(super) const WORKERS: &str = "which pages io_uring's own threads brought in for the program";
+
+/// Trace buffer of a tree's own events, per CPU: one of a fill is 48 bytes, so this holds a burst of 170,000.
+pub(super) const TREE_BUFFER: Bytes = Bytes(8 << 20);
+/// The same of block requests; two events of less than 100 bytes each.
+pub(super) const SYSTEM_BUFFER: Bytes = Bytes(2 << 20);
 
 /// File systems that name the file of an fsync: system, begin, end.
 const SYNCS: [(&str, &str, &str); 4] = [

@@ -5,17 +5,14 @@ use super::{
     Engine, EngineOptions,
     decode::Decoder,
     opens::OpenWatch,
-    points::{Points, Scope, Tasks, disk_file_systems},
+    points::{Points, SYSTEM_BUFFER, Scope, TREE_BUFFER, Tasks, WORKERS, disk_file_systems},
 };
 use crate::raw::RawTrace;
-use model::{Bytes, Error, Result};
+use model::{Error, Result};
 use os::{
     mounts::Mounts,
     tracefs::{Instance, Tracefs},
 };
-
-/// Buffer per CPU: an event of the fill is 48 bytes, so this holds a burst of 170,000.
-const BUFFER: Bytes = Bytes(8 << 20);
 
 /// A tracefs instance.
 pub(super) struct TracefsEngine {
@@ -61,7 +58,7 @@ impl Engine for TracefsEngine {
             Err(_) => None,
         };
         let (tree, system) = (self.points.formats(Scope::Tree), self.points.formats(Scope::System));
-        let instance = Instance::start(&self.tracefs, "trace", pid, &tree, &system, BUFFER)?;
+        let instance = Instance::start(&self.tracefs, "trace", pid, (&tree, TREE_BUFFER), (&system, SYSTEM_BUFFER))?;
         self.running = Some((pid, instance, opens));
         Ok(())
     }
@@ -74,12 +71,14 @@ impl Engine for TracefsEngine {
         for event in &log.events {
             decoder.tracepoint(event.stamp, event.point, &event.raw);
         }
+        let unfollowed = decoder.workers;
         let mut raw = decoder.finish();
         if let Some(opens) = opens {
             opens.finish(&mut raw)?;
         }
         raw.info.engine = self.name().into();
         raw.info.cannot = self.cannot();
+        raw.info.cannot.extend(unfollowed.then(|| WORKERS.to_owned()));
         raw.info.lost = log.lost;
         raw.info.bytes = log.bytes;
         raw.sees = self.points.sees();

@@ -246,6 +246,21 @@ fn processes_and_threads_from_tracepoints() {
 }
 
 #[test]
+fn threads_that_io_uring_makes_are_noticed() {
+    let makes = |flags| {
+        let mut feed = Feed::new(&[]);
+        feed.hit(Role::Task, (0, ROOT), &[("pid", N(101)), ("clone_flags", N(flags)), ("comm", Value::Text("app"))]);
+        feed
+    };
+    assert!(!makes(CLONE_THREAD).decoder.workers && !makes(CLONE_IO).decoder.workers);
+    assert!(makes(CLONE_THREAD | CLONE_IO).decoder.workers);
+    // perf says no flags, but names.
+    let mut feed = makes(CLONE_THREAD);
+    feed.decoder.name(ROOT, 101, b"iou-wrk-100");
+    assert!(feed.decoder.workers);
+}
+
+#[test]
 fn a_thread_is_woken_by_a_thread_or_by_an_interrupt_that_came_to_one() {
     let mut feed = Feed::new(&[]);
     let woken = |tid: u32, flags: u64| [("pid", N(tid.into())), ("common_flags", N(flags))];
