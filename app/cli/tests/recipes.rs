@@ -1,4 +1,4 @@
-//! The shell parts of the recipes in docs/gates.md, run as plain shell.
+//! The shell parts of the recipes in docs/gates.md and of docs/tutorial.md, run as plain shell.
 
 use crate::history::git;
 use crate::scratch::{Scratch, alone, root};
@@ -95,4 +95,40 @@ fn the_recipe_for_gitlab_keeps_a_history_of_its_main_branch() {
     assert!(String::from_utf8_lossy(&slow.stdout).contains("FAIL"));
     let rows = scratch.thaw(["history", "list", "--history", "repo/perf.thawdb", "--json"]).exits(0).json();
     assert_eq!(rows["recordings"].as_array().unwrap().len(), 2);
+}
+
+/// Blocks of commands, each with what its output must hold: the words behind `text` of the block that follows.
+fn steps(document: &str) -> Vec<(String, Option<String>)> {
+    let text = std::fs::read_to_string(root().join(document)).unwrap();
+    let mut found: Vec<(String, Option<String>)> = Vec::new();
+    for block in text.split("\n```").skip(1).step_by(2) {
+        let (kind, lines) = block.split_once('\n').unwrap();
+        match kind.split_once(' ').unwrap_or((kind, "")) {
+            ("sh", _) => found.push((lines.to_owned(), None)),
+            ("text", words) => found.last_mut().unwrap().1 = Some(words.to_owned()),
+            _ => panic!("neither commands nor what they print: {kind}"),
+        }
+    }
+    found
+}
+
+#[test]
+fn the_tutorial_ends_with_a_proven_gain() {
+    if !testing::root_or_skip() {
+        return;
+    }
+    if !std::path::Path::new("/usr/bin/gdb").exists() {
+        return testing::skip("needs gdb");
+    }
+    let scratch = Scratch::new();
+    std::fs::create_dir(scratch.path("repo")).unwrap();
+    let steps = steps("docs/tutorial.md");
+    let (prepares, asks): (Vec<_>, Vec<_>) = steps.iter().partition(|(commands, _)| commands.contains("sudo"));
+    assert_eq!((prepares.len(), asks.len()), (1, 8), "{steps:?}");
+    for (commands, expected) in asks {
+        let output = shell(&scratch, commands, &[]);
+        let [out, err] = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text));
+        assert_eq!(output.status.code(), Some(0), "{commands}{out}{err}");
+        assert!(expected.as_ref().is_none_or(|words| out.contains(words)), "{expected:?} in what this prints:\n{out}");
+    }
 }

@@ -70,10 +70,10 @@ pub struct Totals {
     pub others_requests: u64,
     /// Read requests of the tree whose end was not seen.
     pub unfinished_requests: u64,
-    /// Bytes that a start needs, in whole pages, of the files of which that is known, without the file systems'
-    /// metadata; `None`: no run without read-ahead told.
+    /// Bytes that a start needs, in whole pages, of the files that came into the cache and of which that is known,
+    /// without the file systems' metadata; `None`: no run without read-ahead told.
     pub needed: Option<Bytes>,
-    /// Bytes that came into the cache of the files of which the need is known: what `needed` is a share of.
+    /// Bytes that came into the cache of these files: what `needed` is a share of.
     pub needed_of: Option<Bytes>,
     /// Files of which the need is unknown because other processes map them.
     pub need_unknown_files: u64,

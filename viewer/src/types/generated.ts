@@ -1525,12 +1525,12 @@ others_requests: number,
  */
 unfinished_requests: number, 
 /**
- * Bytes that a start needs, in whole pages, of the files of which that is known, without the file systems'
- * metadata; `None`: no run without read-ahead told.
+ * Bytes that a start needs, in whole pages, of the files that came into the cache and of which that is known,
+ * without the file systems' metadata; `None`: no run without read-ahead told.
  */
 needed: Bytes | null, 
 /**
- * Bytes that came into the cache of the files of which the need is known: what `needed` is a share of.
+ * Bytes that came into the cache of these files: what `needed` is a share of.
  */
 needed_of: Bytes | null, 
 /**

@@ -20,8 +20,6 @@ pub(super) struct Needed {
     ranges: Vec<Option<Vec<(u64, u64)>>>,
     /// By file of the trace: who else mapped it in either run, where that leaves the need unknown.
     held: Vec<Option<HeldBy>>,
-    /// In all files of the other run of which it is known, also of those that the trace does not have.
-    pub(super) total: Bytes,
 }
 
 impl Needed {
@@ -50,13 +48,7 @@ impl Needed {
             let known = file.kind == FileKind::Regular && held.is_none();
             known.then(|| again(file).and_then(|number| by_file.get(number)).cloned().unwrap_or_default())
         };
-        let counts = |number: u32, file: &FileRow| file.kind == FileKind::Regular && !there.contains_key(&number);
-        let counted = numbered().filter(|(number, file)| counts(*number, file));
-        Self {
-            ranges: rows.files.iter().zip(&held).map(ranges).collect(),
-            held,
-            total: counted.filter_map(|(number, _)| by_file.get(&number)).map(|ranges| sum(ranges)).sum(),
-        }
+        Self { ranges: rows.files.iter().zip(&held).map(ranges).collect(), held }
     }
 
     /// Who else mapped a file, where that leaves unknown what is needed of it.

@@ -134,12 +134,15 @@ impl<'a> Sums<'a> {
         let mut files = self.files;
         files.iter_mut().zip(waited).for_each(|(file, share)| file.waiting = waiting::rounded(share));
         section_lines(rows, self.sections, needed, &mut files);
-        let known = files.iter().filter(|file| file.needed.is_some());
+        // Of what lay in memory before (the system's files of an app-cold start) nothing had to be read.
+        let came_in = files.iter().filter(|file| file.filled > Bytes(0));
+        let (wanted, of): (Vec<Bytes>, Vec<Bytes>) =
+            came_in.filter_map(|file| Some((file.needed?, file.filled))).unzip();
         let totals = Totals {
             requests: self.requests.len() as u64,
             attributed_share: 1.0 - self.totals.unattributed_requests as f64 / self.requests.len().max(1) as f64,
-            needed: needed.map(|needed| needed.total),
-            needed_of: needed.map(|_| known.map(|file| file.filled).sum()),
+            needed: needed.map(|_| wanted.into_iter().sum()),
+            needed_of: needed.map(|_| of.into_iter().sum()),
             need_unknown_files: files.iter().filter(|file| file.held_by.is_some()).count() as u64,
             ..self.totals
         };
