@@ -9,8 +9,10 @@
 //! `count_stub`) and run what the jumps replaced (`displaced`); where a jump does not fit, the tracer counts at a
 //! breakpoint that stays.
 
+pub mod aarch64;
 mod counts;
 mod engine;
+pub mod entries;
 mod go_table;
 mod starts;
 mod units;

@@ -6,10 +6,11 @@
 //! process has a page of its own; a table of the entries; the log. A process maps it twice, the text where the file's
 //! was, and all of it, writable, at a distance from there that is the same in each process.
 
+use super::entries::{Entry, Head, LOG_HEAD, Log, Record};
 use super::jumped::jumped_into;
 use super::module::Module;
 use super::shared::{Clock, MOST, REACH, Shared, away, clock_is_constant, is_free, memory_file, write, writes_text};
-use super::stub::{self, Entry, Head, JUMP, LOG_HEAD, Log, Record, STUB};
+use super::stub::{self, JUMP, STUB};
 use object::Endianness;
 use object::elf::{ET_DYN, FileHeader64, PF_X, PT_LOAD};
 use object::read::elf::{FileHeader, ProgramHeader};

@@ -1,4 +1,5 @@
-//! The code that an armed entry jumps to, and what it finds and leaves in memory. x86-64, independent of where it lies.
+//! The code that an armed entry jumps to ([`super::entries`] is what it finds and leaves in memory). x86-64, independent
+//! of where it lies.
 //!
 //! It changes nothing that the function could see: it steps over the red zone (parts of functions that are jumped to
 //! may use it), keeps flags and registers, touches no vector register, makes no system call, and may be left in the
@@ -6,62 +7,6 @@
 //! the entry were written at another address than the one they are run at, so that nothing less makes it fetch them
 //! again.
 
-/// Of a program: distances from the begin of the code to everything else. The code follows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(C)]
-pub struct Head {
-    /// To the writable view of the text.
-    pub alias: i64,
-    /// To the first [`Entry`].
-    pub table: i64,
-    /// To the [`Log`].
-    pub log: i64,
-    /// To the text as it is run.
-    pub text: i64,
-    /// To the number of the address space, which each has for itself.
-    pub space: i64,
-}
-
-/// An armed entry.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(C)]
-pub struct Entry {
-    /// Where in the text.
-    pub offset: u32,
-    /// 1: somebody notes the call, or has.
-    pub claimed: u32,
-    /// The five bytes that belong there, as the low ones.
-    pub original: u64,
-}
-
-/// The head of the log; records follow at [`LOG_HEAD`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(C)]
-pub struct Log {
-    /// How many records were begun.
-    pub begun: u64,
-    /// For how many there is room.
-    pub room: u64,
-}
-
-/// A first call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(C)]
-pub struct Record {
-    /// Time stamp counter; 0: it is not written yet.
-    pub at: u64,
-    /// Of the entry.
-    pub entry: u32,
-    /// The address space.
-    pub space: u32,
-    /// What the thread's FS register holds: it tells threads of an address space apart.
-    pub base: u64,
-    /// To a power of two.
-    pub unused: u64,
-}
-
-/// Bytes from the begin of the log to its first record.
-pub const LOG_HEAD: usize = 64;
 /// Bytes of what an entry jumps to.
 pub const STUB: usize = 16;
 /// Bytes of a jump.
