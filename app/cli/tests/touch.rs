@@ -583,6 +583,65 @@ fn linkers_lay_functions_out_in_the_order_of_the_file() {
 }
 
 #[test]
+fn what_could_be_laid_together_without_a_linker_is_told_for_each_file() {
+    if cfg!(not(target_arch = "x86_64")) {
+        return testing::skip("the function engine is for x86-64");
+    }
+    let _machine = alone();
+    let scratch = Scratch::new();
+    let functions = (0..200).map(|number| {
+        let steps = "sink = sink * 5 + x; ".repeat(20 + number % 9);
+        format!("__attribute__((noinline)) void f{number}(int x) {{ {steps} }}\n")
+    });
+    let calls: String = (0..200).step_by(8).map(|number| format!("f{}(n); ", number * 7 % 200)).collect();
+    let text =
+        format!("volatile int sink;\n{}int main(int n) {{ {calls} return 0; }}\n", functions.collect::<String>());
+    let source = scratch.write("app.c", text);
+    let compile = |name: &str, linker: &[&str]| {
+        let mut cc = Command::new("cc");
+        cc.args(["-O1", "-ffunction-sections"]).arg(&source).arg("-o").arg(scratch.path(name)).args(linker);
+        cc.output().is_ok_and(|said| said.status.success())
+    };
+    if !compile("app", &["-Wl,--emit-relocs"]) {
+        return testing::skip("needs a C compiler");
+    }
+    let app = scratch.path("app");
+    scratch.thaw(["touch", "--engine", "function", "-o", "a.thaw", "--", app.to_str().unwrap()]).exits(0);
+    let page = scratch.thaw(["touch", "a.thaw"]).exits(0).says("could be laid together without a linker");
+    page.says("no relocations of the code were kept").says("thaw order");
+    let json = scratch.thaw(["touch", "a.thaw", "--json"]).exits(0).json();
+    let laid = json["programs"][0]["laid"].as_array().unwrap();
+    let of = |path: &str| laid.iter().find(|it| it["file"].as_str().unwrap().contains(path)).unwrap();
+    let (ours, libc) = (of("/app"), of("libc.so"));
+    assert_eq!((&libc["movable"], &libc["stay"][0]["why"]), (&0.into(), &"no-relocations".into()));
+    let then = ours["pages_then"].as_u64().unwrap();
+    assert!(ours["called_movable"].as_u64().unwrap() >= 26 && then < ours["pages"].as_u64().unwrap(), "{ours:#}");
+    let one = scratch.thaw(["touch", "a.thaw", "--file", app.to_str().unwrap()]).exits(0);
+    one.says("Without a linker").says(&format!("would lie on {then} pages")).says("no unwind data tell where they end");
+    scratch.thaw(["touch", "a.thaw", "--file", libc["file"].as_str().unwrap()]).exits(0).says("thaw order --file");
+
+    // The linker lays them so, and as many pages are counted.
+    scratch.thaw(["order", "a.thaw", "-o", "order"]).exits(0);
+    let flag = format!("-Wl,--symbol-ordering-file={}", scratch.path("order").display());
+    if compile("ordered", &["-fuse-ld=lld", &flag]) {
+        let ordered = scratch.path("ordered");
+        scratch.thaw(["touch", "--engine", "function", "-o", "b.thaw", "--", ordered.to_str().unwrap()]).exits(0);
+        let json = scratch.thaw(["touch", "b.thaw", "--json"]).exits(0).json();
+        let counted = file(&json, &ordered)["functions"]["pages"].as_u64().unwrap();
+        assert!(counted.abs_diff(then) <= 1, "{counted} pages, {then} predicted");
+    } else {
+        testing::skip("needs lld");
+    }
+
+    // Of another build nothing is said.
+    assert!(compile("app", &["-Wl,--emit-relocs", "-Wl,--build-id=0x1234"]));
+    let json = scratch.thaw(["touch", "a.thaw", "--file", app.to_str().unwrap(), "--json"]).exits(0).json();
+    let said = &json["programs"][0]["laid"][0];
+    assert!(said["unknown"].as_str().unwrap().contains("not here") && said["movable"].is_null(), "{said:#}");
+    scratch.nothing_left();
+}
+
+#[test]
 fn object_files_are_told_by_the_first_call_into_each() {
     if cfg!(not(target_arch = "x86_64")) {
         return testing::skip("the function engine is for x86-64");

@@ -236,9 +236,7 @@ struct Program {
 
 impl Program {
     fn open(row: &FileRow, symbols: Option<&Path>) -> Result<Self> {
-        let map = |path: &Path| File::open(path).ok().and_then(|file| Mapped::of(&file));
-        let bytes =
-            map(&row.path).filter(|bytes| bytes.len() as u64 == row.size.0 && elf::build_id(bytes) == row.build_id);
+        let bytes = as_recorded(row);
         let program = Self { path: row.path.clone(), bytes, symbols: None };
         let Some(path) = symbols else { return Ok(program) };
         let cannot = || Error::on(Exit::Usage, "cannot read the symbols in", path);
@@ -316,6 +314,12 @@ impl Program {
         }
         Ok(objects)
     }
+}
+
+/// A file of a recording, if it is here and of the build that ran.
+pub(crate) fn as_recorded(row: &FileRow) -> Option<Mapped> {
+    let bytes = File::open(&row.path).ok().and_then(|file| Mapped::of(&file))?;
+    (bytes.len() as u64 == row.size.0 && elf::build_id(&bytes) == row.build_id).then_some(bytes)
 }
 
 /// Why what nobody called is not known.

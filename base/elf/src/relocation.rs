@@ -1,11 +1,12 @@
-//! Dynamic relocations: the tables that the loader works through, entry by entry. Not for those of object files.
+//! Dynamic relocations: the tables that the loader works through, entry by entry; and those that the linker worked
+//! through and kept. Not for those of object files.
 
 use crate::relr::Word;
 use crate::{Image, Miss, Order};
 use object::ReadRef;
 use object::elf::{
     DT_JMPREL, DT_PLTREL, DT_PLTRELSZ, DT_REL, DT_RELA, DT_RELAENT, DT_RELASZ, DT_RELENT, DT_RELR, DT_RELRSZ, DT_RELSZ,
-    DynamicTag,
+    DynamicTag, SHT_REL, SHT_RELA, SHT_SYMTAB,
 };
 
 /// What a table is for.
@@ -68,12 +69,21 @@ impl<'data> Relocations<'data> {
 
     /// The entries, in their order.
     pub fn iter(&self) -> impl Iterator<Item = Relocation> + use<'data> {
-        let (word, order, mips64el) = (self.word, self.order, self.mips64el);
-        self.bytes.chunks_exact(self.entry_len() as usize).map(move |entry| match word {
-            Word::Four => narrow(entry, order),
-            Word::Eight => wide(entry, order, mips64el),
-        })
+        entries(self.bytes, self.entry_len(), self.word, self.order, self.mips64el)
     }
+}
+
+fn entries(
+    bytes: &[u8],
+    entry_len: u64,
+    word: Word,
+    order: Order,
+    mips64el: bool,
+) -> impl Iterator<Item = Relocation> + use<'_> {
+    bytes.chunks_exact(entry_len as usize).map(move |entry| match word {
+        Word::Four => narrow(entry, order),
+        Word::Eight => wide(entry, order, mips64el),
+    })
 }
 
 fn narrow(entry: &[u8], order: Order) -> Relocation {
@@ -144,6 +154,20 @@ impl<'data, R: ReadRef<'data>> Image<R> {
             found.push(table);
         }
         Ok(found)
+    }
+
+    /// The relocations of a section that the linker has worked through and kept (`--emit-relocs`): offsets are
+    /// addresses, symbols are those of [`Self::all_symbols`]. `None`: it kept none, or the symbols were taken out.
+    pub fn kept_relocations(&self, section: usize) -> Option<impl Iterator<Item = Relocation> + use<'data, R>> {
+        let table = self.sections.iter().find(|table| {
+            let of_symbols = |link: &crate::SectionHead| link.kind == SHT_SYMTAB;
+            matches!(table.kind, SHT_RELA | SHT_REL)
+                && !table.is_loaded()
+                && usize::try_from(table.info) == Ok(section)
+                && self.sections.get(table.link as usize).is_some_and(of_symbols)
+        })?;
+        let entry_len = self.class.word().bytes() * if table.kind == SHT_RELA { 3 } else { 2 };
+        Some(entries(self.bytes_of(table)?, entry_len, self.class.word(), self.order, self.is_mips64el()))
     }
 
     /// How many relocations the loader works through, or may have to: the entries of all tables, and the words that a

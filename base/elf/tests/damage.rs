@@ -27,6 +27,9 @@ fn look(bytes: &[u8]) {
         for table in image.relocations().into_iter().flatten() {
             assert_eq!(table.iter().count() as u64, table.count());
         }
+        for section in 0..image.sections.len() {
+            assert!(image.kept_relocations(section).is_none_or(|kept| kept.count() * 8 <= bytes.len()));
+        }
         for table in image.dynamic_symbols().into_iter().chain(image.all_symbols()) {
             assert!(table.iter().count() < table.count().max(1));
         }

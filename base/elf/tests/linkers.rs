@@ -94,7 +94,8 @@ fn check(file: &Path, what: &str) {
     let ours: Vec<u64> = dynamic.entries.iter().map(|(tag, _)| tag.0 as u64).collect();
     assert_eq!(ours, tags(&readelf("-d", file)), "{what}");
     let mut ours = BTreeMap::new();
-    for relocation in image.relocations().unwrap().iter().flat_map(elf::Relocations::iter) {
+    let kept = (0..image.sections.len()).filter_map(|section| image.kept_relocations(section)).flatten();
+    for relocation in image.relocations().unwrap().iter().flat_map(elf::Relocations::iter).chain(kept) {
         *ours.entry(relocation.kind).or_default() += 1;
     }
     assert_eq!(ours, relocations(&readelf("-r", file)), "{what}");
@@ -111,7 +112,7 @@ fn files_of_every_linker_are_read_as_readelf_reads_them() {
     for linker in ["bfd", "gold", "lld", "mold"] {
         for thread_local in ["-UTLS", "-DTLS_EMPTY", "-DTLS_FULL"] {
             for kind in [&["-fPIE", "-pie"][..], &["-fPIC", "-shared"]] {
-                for binding in ["-Wl,-z,lazy", "-Wl,-z,now"] {
+                for binding in ["-Wl,-z,lazy", "-Wl,-z,now", "-Wl,--emit-relocs"] {
                     let what = format!("{linker} {thread_local} {kind:?} {binding}");
                     let linker = format!("-fuse-ld={linker}");
                     let mut command = Command::new("gcc");

@@ -11,11 +11,13 @@ mod engine;
 pub mod function;
 pub mod order;
 mod page;
+mod relaid;
 mod report;
 
 pub use analyze::{Came, Input, calls, details, engine_of, report, report_with_details};
 pub use engine::{Doubt, Engine, Pages, Precision, Probed, Trace, precision};
 pub use page::{pages, resident_pages};
+pub use relaid::{Relaid, Staying, Stays, relaid};
 pub use report::{
     ByteReport, CallReport, Detail, EngineReport, FileReport, FunctionReport, REPORT_VERSION, Report, SectionReport,
     Totals,

@@ -3,9 +3,10 @@
 use super::table::{Align, Table};
 use super::{Page, harmless, units};
 use model::{Bytes, FileKind, PAGE};
-use touch::{ByteReport, CallReport, FileReport, FunctionReport, Report, Totals};
+use std::collections::BTreeSet;
+use touch::{ByteReport, CallReport, FileReport, FunctionReport, Relaid, Report, Staying, Stays, Totals};
 use work::shell::command_line;
-use work::watch::document::{ProgramDocument, TouchDocument};
+use work::watch::document::{Laid, LaidDocument, ProgramDocument, TouchDocument};
 
 /// Everything, with this many rows in each table.
 pub fn page(document: &TouchDocument, top: usize, width: usize) -> Page {
@@ -16,6 +17,7 @@ pub fn page(document: &TouchDocument, top: usize, width: usize) -> Page {
             Some(calls) => one_file(&mut page, program, calls, top),
             None => {
                 all_files(&mut page, &program.report, top);
+                laid_files(&mut page, &program.laid, top);
                 next(&mut page, &program.report.totals, &document.recording.file);
             }
         }
@@ -208,11 +210,137 @@ fn one_file(page: &mut Page, program: &ProgramDocument, calls: &[CallReport], to
         if let Some(functions) = &file.functions {
             page.paragraph(&of_functions(functions));
         }
+        for laid in &program.laid {
+            page.paragraph(&match &laid.laid {
+                Laid::Known(relaid) => of_laid(relaid),
+                Laid::Unknown { unknown } => {
+                    format!("Whether functions can be moved without a linker is unknown: {}.", harmless(unknown))
+                }
+            });
+        }
         page.gap();
         sections(page, file, 0.0);
     }
     in_order(page, calls, top);
     lonely(page, calls, top);
+}
+
+/// Of which files called functions can be laid together without a linker, and what that brings; of the others, why not.
+fn laid_files(page: &mut Page, files: &[LaidDocument], top: usize) {
+    let known = files.iter().filter_map(|file| match &file.laid {
+        Laid::Known(relaid) => Some((&*file.file, relaid)),
+        Laid::Unknown { .. } => None,
+    });
+    let (whole, movable): (Vec<_>, Vec<_>) = known.partition(|(_, relaid)| stays_whole(relaid).is_some());
+    let mut table = Table::new([
+        ("movable", Align::Right),
+        ("called", Align::Right),
+        ("must stay", Align::Right),
+        ("called", Align::Right),
+        ("pages now", Align::Right),
+        ("then", Align::Right),
+        ("requests now", Align::Right),
+        ("then", Align::Right),
+        ("file", Align::Elastic),
+    ]);
+    let count = |count: Option<u64>| count.map(units::count).unwrap_or_default();
+    for (file, relaid) in movable.iter().take(top) {
+        table.row([
+            units::count(relaid.movable),
+            units::count(relaid.called_movable),
+            units::count(relaid.functions - relaid.movable),
+            units::count(relaid.called - relaid.called_movable),
+            units::count(relaid.pages),
+            count(relaid.pages_then),
+            count(relaid.requests),
+            count(relaid.requests_then),
+            harmless(file),
+        ]);
+    }
+    if !movable.is_empty() {
+        page.gap();
+        page.line("Functions that could be laid together without a linker (--file says why others must stay):");
+        page.table(&table.without_empty_columns());
+        and_more(page, movable.len(), top);
+    }
+    let reasons: BTreeSet<Stays> = whole.iter().filter_map(|(_, relaid)| stays_whole(relaid)).collect();
+    for reason in reasons {
+        let files = whole.iter().filter(|(_, relaid)| stays_whole(relaid) == Some(reason)).count() as u64;
+        page.paragraph(&format!(
+            "Of {} no function can be moved without a linker: {}. `thaw order` writes the order for {} linker.",
+            units::plural(files, "file", "files"),
+            why(reason),
+            if files == 1 { "its" } else { "their" },
+        ));
+    }
+    let unknown = files.len() - whole.len() - movable.len();
+    if unknown > 0 {
+        let files = units::plural(unknown as u64, "file", "files");
+        page.paragraph(&format!("Of {files} it is unknown whether functions can be moved (--file says why)."));
+    }
+}
+
+/// The reason that holds all functions of a file.
+fn stays_whole(relaid: &Relaid) -> Option<Stays> {
+    match &*relaid.stay {
+        [one] if relaid.movable == 0 => Some(one.why),
+        _ => None,
+    }
+}
+
+fn of_laid(relaid: &Relaid) -> String {
+    if let Some(reason) = stays_whole(relaid) {
+        return format!(
+            "No function of it can be moved without a linker: {}. `thaw order --file` writes the order for its linker.",
+            why(reason)
+        );
+    }
+    let mut text = format!(
+        "Without a linker {} of its {} functions could be moved, {} of the called ones among them.",
+        units::count(relaid.movable),
+        units::count(relaid.functions),
+        units::count(relaid.called_movable),
+    );
+    if let Some(then) = relaid.pages_then {
+        let requests = match (relaid.requests, relaid.requests_then) {
+            (Some(now), Some(then)) => {
+                format!(" and take {} in place of {}", units::plural(then, "request", "requests"), units::count(now))
+            }
+            _ => String::new(),
+        };
+        text += &format!(
+            " Laid together in the order of their first call, the called functions would lie on {} ({}) in place of \
+             {} ({}){requests}.",
+            units::plural(then, "page", "pages"),
+            pages(then),
+            units::count(relaid.pages),
+            pages(relaid.pages),
+        );
+    }
+    if !relaid.stay.is_empty() {
+        let reason = |it: &Staying| format!("{} because {}", units::count(it.functions), why(it.why));
+        text += &format!(" The others must stay: {}.", relaid.stay.iter().map(reason).collect::<Vec<_>>().join("; "));
+    }
+    text
+}
+
+/// Behind "because".
+fn why(reason: Stays) -> &'static str {
+    match reason {
+        Stays::Processor => "only code of x86-64 is understood here",
+        Stays::NoRelocations => {
+            "no relocations of the code were kept (-Wl,--emit-relocs), so references within it cannot be known"
+        }
+        Stays::NoUnwindData => "no unwind data tell where they end",
+        Stays::Borders => "their unwind data overlap, or their symbol has another length",
+        Stays::Section => "their section is not for functions alone",
+        Stays::Entrance => "a symbol lies inside of them",
+        Stays::Data => "data lie among their code, or a relocation meets no operand",
+        Stays::RunsOn => "they run on into the next function, or the one before may run on into them",
+        Stays::Uncovered => "a branch or an address without a relocation leads out of them or into them",
+        Stays::Table => "a table leads to them in a way that is not understood",
+        Stays::Unknown => "code without unwind data may lead into them",
+    }
 }
 
 fn in_order(page: &mut Page, calls: &[CallReport], top: usize) {

@@ -1,5 +1,5 @@
-//! The code that an armed entry jumps to ([`super::entries`] is what it finds and leaves in memory). x86-64, independent
-//! of where it lies.
+//! The code that an armed entry jumps to ([`super::entries`] is what it finds and leaves in memory). x86-64,
+//! independent of where it lies.
 //!
 //! It changes nothing that the function could see: it steps over the red zone (parts of functions that are jumped to
 //! may use it), keeps flags and registers, touches no vector register, makes no system call, and may be left in the
