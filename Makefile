@@ -4,7 +4,7 @@ RUNS ?= 10
 
 PREFIX ?= /usr/local
 
-.PHONY: demo test build dist install icegrind lint fuzz miri mutants clean
+.PHONY: demo test build dist install site icegrind lint fuzz miri mutants clean
 
 # Installs what is missing, builds, records a real browser (cold and hot), prints the answer, writes the report into demo/.
 demo:
@@ -26,6 +26,10 @@ dist:
 install: dist
 	dev/install-thaw $(PREFIX)
 
+# The documents as pages without a server, into target/site (`thaw docs` opens them). Needs Node.js 20.
+site: build
+	dev/site target/site
+
 # The Valgrind tool alone, into target/icegrind.
 icegrind:
 	dev/icegrind
@@ -34,7 +38,7 @@ icegrind:
 lint:
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
-	dev/house --check
+	dev/pictures --check
 	@if command -v npm >/dev/null; then \
 		{ [ -x viewer/node_modules/.bin/biome ] || npm ci --prefix viewer --no-audit --no-fund --silent; } && \
 		npm run --prefix viewer --silent check; \

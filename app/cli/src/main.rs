@@ -108,6 +108,7 @@ fn run(args: Args) -> Result<Exit> {
         Verb::Doctor(typed) => verbs::doctor::run(&typed),
         Verb::Proxy(typed) => verbs::proxy::run(&typed),
         Verb::Presets(typed) => verbs::presets::run(&typed),
+        Verb::Docs(typed) => verbs::docs::run(&typed),
         Verb::Completions(typed) => verbs::packaging::completions(&typed),
         Verb::Man(typed) => verbs::packaging::man(&typed),
     }

@@ -43,7 +43,7 @@ pub use heap::{HEAP_SCHEMA, HeapOf, Part, heap_page};
 pub use history::{ChartOf, CommitOf, StepOf, history_page};
 pub use html::{again_after, packed_page, page};
 pub use memory::{CourseOf, MEMORY_SCHEMA, MemoryOf, TreesOf, WatchOf, memory_page};
-pub use serve::{Open, Source, serve};
+pub use serve::{Open, Source, open_browser, serve};
 pub use timeline::{PathStep, TIMELINE_SCHEMA, TimelineOf, timeline_page};
 pub use touched::{PackedTouch, TOUCHED_SCHEMA, pack as pack_touched};
 pub use why::{WHY_SCHEMA, WhyOf, WhyStartOf, why_page};

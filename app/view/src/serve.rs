@@ -10,6 +10,7 @@ use model::{Error, Exit, Result};
 use os::interrupt;
 use rustix::event::{PollFd, PollFlags, poll};
 use std::collections::VecDeque;
+use std::ffi::OsStr;
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::process::{Command, Stdio};
@@ -267,9 +268,9 @@ fn wait(listener: &TcpListener) -> io::Result<bool> {
 }
 
 /// Best effort: where there is no desktop, the address was announced.
-fn open_browser(url: &str) {
+pub fn open_browser(address: impl AsRef<OsStr>) {
     let opener =
-        Command::new("xdg-open").arg(url).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+        Command::new("xdg-open").arg(address).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
     if let Ok(mut opener) = opener {
         std::thread::spawn(move || opener.wait());
     }

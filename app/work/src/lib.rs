@@ -13,6 +13,7 @@ pub mod collecting;
 pub mod compare;
 pub mod disks;
 pub mod doctor;
+pub mod documents;
 pub mod facts;
 pub mod footprint;
 pub mod gate;

@@ -11,6 +11,7 @@ pub mod collect;
 pub mod compare;
 mod completed;
 pub mod counts;
+pub mod docs;
 pub mod doctor;
 #[cfg(test)]
 mod documented;
@@ -207,6 +208,9 @@ pub enum Verb {
     /// Which programs does thaw know how to start?
     #[command(long_about = presets::LONG_ABOUT)]
     Presets(presets::PresetsArgs),
+    /// Where are the tutorial, the how-tos and the reference? (pages in the browser)
+    #[command(long_about = docs::LONG_ABOUT)]
+    Docs(docs::DocsArgs),
     /// How does my shell complete thaw's words? (prints its completions)
     #[command(long_about = packaging::COMPLETIONS_ABOUT)]
     Completions(packaging::CompletionsArgs),

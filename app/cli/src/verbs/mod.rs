@@ -6,6 +6,7 @@ pub mod archive;
 pub mod cache;
 pub mod compare;
 pub mod counts;
+pub mod docs;
 pub mod doctor;
 pub mod elf;
 pub mod files;
