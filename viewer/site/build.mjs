@@ -41,7 +41,9 @@ function partsOf(index) {
     for (const inner of below.flatMap((tokens) => tokens ?? [])) walk(inner);
   };
   for (const token of index.tokens) walk(token);
-  return parts.map(({ name, sources }) => ({ name, sources: [...new Set(sources)] })).filter((it) => it.sources.length > 0);
+  return parts
+    .map(({ name, sources }) => ({ name, sources: [...new Set(sources)] }))
+    .filter((it) => it.sources.length > 0);
 }
 
 const index = read(INDEX, readFileSync(join(ROOT, INDEX), "utf8"));
@@ -50,10 +52,18 @@ const named = new Set(parts.flatMap(({ sources }) => sources));
 const broken = documents.filter((it) => it !== INDEX && !named.has(it)).map((it) => `${it}: is in no part of ${INDEX}`);
 const pages = new Map([[INDEX, index]]);
 for (const source of named) pages.set(source, read(source, readFileSync(join(ROOT, source), "utf8")));
-const options = verbs(THAW).map(({ name, question, markdown }) => ({ source: `docs/verbs/${name}.md`, question, markdown }));
+const options = verbs(THAW).map(({ name, question, markdown }) => ({
+  source: `docs/verbs/${name}.md`,
+  question,
+  markdown,
+}));
 for (const { source, markdown } of options) pages.set(source, read(source, markdown));
 // Its own page, since all verbs are too many for the index.
-const list = ["# All verbs and their options", "The words of `--help`, from the program itself.", "| verb | question |\n|---|---|"];
+const list = [
+  "# All verbs and their options",
+  "The words of `--help`, from the program itself.",
+  "| verb | question |\n|---|---|",
+];
 const overview = "docs/verbs/README.md";
 const rows = options.map(({ source, question }) => {
   const name = pages.get(source).title;
@@ -114,7 +124,10 @@ ${navigation(source)}
 const copied = new Set();
 const written = new Map();
 for (const source of order)
-  written.set(places.get(source), whole(source, html(pages.get(source), { root: ROOT, places, pages, copied, broken })));
+  written.set(
+    places.get(source),
+    whole(source, html(pages.get(source), { root: ROOT, places, pages, copied, broken })),
+  );
 if (broken.length > 0) {
   console.error(`The site is not made: these documents are not right.\n${broken.join("\n")}`);
   process.exit(1);

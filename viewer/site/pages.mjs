@@ -50,7 +50,11 @@ export function sections(page) {
 
 /** All words of a token, those of tables and lists too. */
 function said(token) {
-  if (token.type === "table") return [token.header, ...token.rows].flat().map((cell) => bare(cell.tokens)).join(" ");
+  if (token.type === "table")
+    return [token.header, ...token.rows]
+      .flat()
+      .map((cell) => bare(cell.tokens))
+      .join(" ");
   if (token.type === "list") return token.items.flatMap((item) => item.tokens.map(said)).join(" ");
   return token.tokens === undefined ? (token.text ?? "") : token.tokens.map(said).join(" ");
 }
@@ -99,7 +103,8 @@ export function html(page, { root, places, pages, copied, broken }) {
         return `<a href="${place}"><img src="${place}" alt="${escaped(text)}" loading="lazy"></a>`;
       },
       table(token) {
-        const cells = (row, name) => row.map((it) => `<${name}>${this.parser.parseInline(it.tokens)}</${name}>`).join("");
+        const cells = (row, name) =>
+          row.map((it) => `<${name}>${this.parser.parseInline(it.tokens)}</${name}>`).join("");
         const head = cells(token.header, "th");
         const body = token.rows.map((row) => `<tr>${cells(row, "td")}</tr>`).join("\n");
         return `<div class="wide"><table><thead><tr>${head}</tr></thead><tbody>${body}</tbody></table></div>\n`;

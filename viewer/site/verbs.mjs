@@ -56,7 +56,10 @@ const plain = (text) =>
 const code = (text) => `\`${text}\``;
 const block = (lines) => {
   const margin = Math.min(...lines.filter((line) => line.trim() !== "").map((line) => line.search(/\S/)));
-  return `\`\`\`sh\n${lines.map((line) => line.slice(margin)).join("\n").trim()}\n\`\`\``;
+  return `\`\`\`sh\n${lines
+    .map((line) => line.slice(margin))
+    .join("\n")
+    .trim()}\n\`\`\``;
 };
 
 /** The headings whose lists name something; what stands below others is shown as it is. */
@@ -70,7 +73,9 @@ function listed({ heading, lines }) {
   const items = entries(lines)
     // Each verb has it.
     .filter(({ name }) => name !== "-h, --help")
-    .map(({ name, about }) => `- ${code(name)}: ${about.map(within).join("").trim()}`);
+    .map(({ name, about }) =>
+      [`- ${code(name)}`, about.map(within).join("").trim()].filter((it) => it !== "").join("\\\n  "),
+    );
   return items.length === 0 ? "" : `**${plain(heading)}**\n\n${items.join("\n")}`;
 }
 

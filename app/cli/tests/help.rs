@@ -1,6 +1,6 @@
 //! Help, man pages and completions: from one definition. What each help text looks like is tested beside it, in `args`.
 
-use crate::scratch::{Scratch, root};
+use crate::scratch::{Said, Scratch, root};
 
 const ELF_VERBS: [&str; 5] = ["stat", "pack", "restore", "fix-relr", "verify"];
 
@@ -49,6 +49,22 @@ fn every_verb_has_a_man_page() {
         assert!(page.contains(".SH SYNOPSIS") && page.contains("Examples:"), "{verb}");
     }
     assert!(scratch.path("man1/thaw.1").exists());
+}
+
+#[test]
+fn the_documents_are_found_beside_the_command() {
+    let scratch = Scratch::new();
+    let thaw = scratch.path("bin/thaw");
+    std::fs::create_dir(scratch.path("bin")).unwrap();
+    testing::copy_program(env!("CARGO_BIN_EXE_thaw"), &thaw);
+    let print = || {
+        let mut command = scratch.command_of(&thaw);
+        command.args(["docs", "--print"]);
+        Said::of(command)
+    };
+    print().exits(3).complains("the documents are not installed").hints("make site");
+    let front = scratch.write("share/doc/thaw/site/index.html", "");
+    assert_eq!(print().exits(0).out(), format!("{}\n", front.canonicalize().unwrap().display()));
 }
 
 #[test]

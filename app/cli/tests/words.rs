@@ -100,7 +100,8 @@ fn messages_and_help_use_the_words_of_the_glossary() {
 
 #[test]
 fn documents_use_the_words_of_the_glossary() {
-    let mut documents = vec![root().join("README.md"), root().join("ARCHITECTURE.md")];
+    let names = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md"];
+    let mut documents = names.map(|name| root().join(name)).to_vec();
     files(&root().join("docs"), ".md", &mut documents);
     let mut wrong = Vec::new();
     for path in &documents {
@@ -109,6 +110,33 @@ fn documents_use_the_words_of_the_glossary() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// What stands between the places of values in a message is as somebody wrote it in the source.
+#[test]
+fn troubleshooting_names_messages_that_thaw_has() {
+    let mut sources = Vec::new();
+    for room in ["app/cli/src", "app/work/src", "base", "measure", "mend"] {
+        files(&root().join(room), ".rs", &mut sources);
+    }
+    let mut said = String::new();
+    for (_, text) in sources.iter().flat_map(|path| literals(&std::fs::read_to_string(path).unwrap())) {
+        // A literal may go on in the next line.
+        let lines: Vec<&str> = text.split("\\\n").map(str::trim_start).collect();
+        said.push_str(&lines.concat());
+    }
+    let page = std::fs::read_to_string(root().join("docs/troubleshooting.md")).unwrap();
+    let (mut seen, mut wrong) = (0, Vec::new());
+    for message in page.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next()) {
+        for piece in message.split('…').map(str::trim).filter(|piece| !piece.is_empty()) {
+            seen += 1;
+            if !said.contains(piece) {
+                wrong.push(format!("'{piece}' of '{message}'"));
+            }
+        }
+    }
+    assert!(seen > 30, "only {seen} pieces of messages were found");
+    assert!(wrong.is_empty(), "docs/troubleshooting.md has what thaw does not say:\n{}", wrong.join("\n"));
 }
 
 #[test]

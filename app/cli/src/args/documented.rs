@@ -175,8 +175,11 @@ fn typed(line: &str) -> Vec<Vec<String>> {
     {
         commands.last_mut().expect("one").push(done);
     }
-    commands.retain(|words| words.first().is_some_and(|first| first == "thaw"));
-    commands
+    // Who runs it, and with which variables, stands before it.
+    let own = |words: Vec<String>| -> Vec<String> {
+        words.into_iter().skip_while(|word| word == "sudo" || word.contains('=')).collect()
+    };
+    commands.into_iter().map(own).filter(|words| words.first().is_some_and(|first| first == "thaw")).collect()
 }
 
 #[test]
@@ -194,5 +197,6 @@ fn lines_are_split_as_a_shell_splits_them() {
         ["thaw_heap_run_--_./server", "thaw_heap_attach_1"]
     );
     assert_eq!(words("./pages & sleep 1; thaw memory show --pid $!"), ["thaw_memory_show_--pid_1"]);
+    assert_eq!(words("sudo THAW_X=1 thaw record -- a=b"), ["thaw_record_--_a=b"]);
     assert_eq!(words("a thaw of snow"), [""; 0]);
 }
