@@ -14,8 +14,8 @@ pub struct DocsArgs {
 pub(super) const LONG_ABOUT: &str = "\
 Where are the tutorial, the how-tos and the reference?
 
-Opens the documents in the browser, and prints where their first page lies. They were installed beside this command, need \
-no network and no server, and have a search. `make site` makes them in a source tree.";
+Opens the documents in the browser, and prints where their first page lies. They were installed beside this command, \
+need no network and no server, and have a search. `make site` makes them in a source tree.";
 
 const EXAMPLES: &str = "\
 Examples:
