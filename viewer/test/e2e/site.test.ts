@@ -2,6 +2,7 @@
 
 import { execFileSync } from "node:child_process";
 import { appendFileSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { pathToFileURL } from "node:url";
@@ -170,4 +171,20 @@ inSite("the menu, the text and the colours follow the reader", async () => {
   expect(await page.locator("#search input").count()).toBe(0);
   await page.locator("main a[href='how-to/ci-gate.html']").first().click();
   await page.waitForURL(/ci-gate\.html$/);
+});
+
+inSite("a checker of access finds nothing wrong, light and dark", async () => {
+  const ace = readFileSync(createRequire(import.meta.url).resolve("accessibility-checker-engine/ace.js"), "utf8");
+  for (const colorScheme of ["light", "dark"] as const) {
+    for (const name of ["index.html", "verbs/gate.html", "explain/cold.html"]) {
+      const { page } = await opened(name, { colorScheme });
+      await page.evaluate(`${ace}; globalThis.ace = ace;`);
+      const wrong = await page.evaluate(
+        `new ace.Checker().check(document.documentElement, "WCAG_2_2").then(({ results }) => results
+          .filter(({ value }) => value[0] === "VIOLATION" && value[1] === "FAIL")
+          .map(({ ruleId, snippet }) => ruleId + ": " + snippet.slice(0, 160)))`,
+      );
+      expect(wrong, `${name}, ${colorScheme}`).toEqual([]);
+    }
+  }
 });
