@@ -143,7 +143,7 @@ search.addAll(
     })),
   ),
 );
-written.set("search.js", `thawSearch(${JSON.stringify(JSON.stringify(search))});\n`);
+written.set("index.js", `thawSearch(${JSON.stringify(JSON.stringify(search))});\n`);
 written.set("site.css", readFileSync(join(HERE, "site.css")));
 const { outputFiles } = await build({
   absWorkingDir: HERE,

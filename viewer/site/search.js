@@ -23,7 +23,7 @@ function load() {
   if (document.getElementById("index") !== null) return;
   const script = document.createElement("script");
   script.id = "index";
-  script.src = `${root}/search.js`;
+  script.src = `${root}/index.js`;
   document.head.append(script);
 }
 
