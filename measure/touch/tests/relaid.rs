@@ -2,8 +2,9 @@
 
 mod workshop;
 
+use elf::Image;
 use proptest::prelude::*;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -149,9 +150,9 @@ fn compiled(workshop: &Workshop, source: &str, name: &str, flags: &[&str]) -> Op
     Some(output)
 }
 
-/// 400 functions of a few hundred bytes, some of them with a table of jumps, of which `main` calls each ninth.
+/// 400 functions of a few hundred bytes with tables of jumps, of which `main` calls each ninth. Prints what they did.
 fn program() -> (String, Vec<String>) {
-    let mut text = "volatile int sink;\n".to_owned();
+    let mut text = "#include <stdio.h>\nvolatile int sink;\n".to_owned();
     for number in 0..400 {
         let cases = (0..8).fold(String::new(), |mut cases, case| {
             write!(cases, "case {case}: sink += x * {}; sink ^= {case}; break; ", number * 8 + case).unwrap();
@@ -165,8 +166,11 @@ fn program() -> (String, Vec<String>) {
         .unwrap();
     }
     let called: Vec<String> = (0..400).step_by(9).map(|number| format!("f{}", number * 7 % 400)).collect();
-    let calls = called.iter().map(|name| format!("{name}(n); ")).collect::<String>();
-    (format!("{text}int main(int n, char **words) {{ (void)words; {calls} return 0; }}\n"), called)
+    let calls =
+        called.iter().enumerate().fold(String::new(), |calls, (at, name)| calls + &format!("{name}(n + {at} % 9); "));
+    let main =
+        format!("int main(int n, char **words) {{ (void)words; {calls} return printf(\"%d\\n\", sink) < 0; }}\n");
+    (text + &main, called)
 }
 
 #[test]
@@ -200,15 +204,82 @@ fn the_linker_then_needs_the_pages_that_were_predicted() {
             &format!("-Wl,--{option}-ordering-file={}", order.display()),
         ];
         let Some(ordered) = compiled(&workshop, &source, linker, &flags) else { continue };
-        assert!(runs(&ordered) && runs(&plain));
+        assert_eq!(printed(&ordered), printed(&plain));
         let counted = pages(&places(&std::fs::read(&ordered).unwrap(), &called));
         // Theirs need not begin with a page.
         assert!((then..=then + 1).contains(&counted), "{linker}: {counted} pages, {then} predicted");
     }
 }
 
-fn runs(program: &Path) -> bool {
-    Command::new(program).status().unwrap().success()
+/// What a program prints.
+fn printed(program: &Path) -> String {
+    let said = Command::new(program).output().unwrap();
+    assert!(said.status.success(), "{said:?}");
+    String::from_utf8(said.stdout).unwrap()
+}
+
+/// What is said to be known is enough: functions change places with others of their length, what relocations tell is
+/// changed with them, and the program does what it did.
+#[test]
+fn functions_that_may_be_moved_can_be() {
+    let Some(workshop) = Workshop::new() else { return };
+    let (source, _) = program();
+    // Tables hold addresses then, and nobody relocates at the start.
+    let flags = ["-O1", "-ffunction-sections", "-fno-pie", "-no-pie", "-Wl,--emit-relocs"];
+    let Some(plain) = compiled(&workshop, &source, "plain", &flags) else { return };
+    let bytes = std::fs::read(&plain).unwrap();
+    let names: Vec<String> = (0..400).map(|number| format!("f{number}")).collect();
+    let functions = places(&bytes, &names.iter().map(String::as_str).collect::<Vec<_>>());
+    assert_eq!(relaid(&bytes, &functions, None).unwrap().called_movable, 400);
+    let image = Image::of(&bytes[..]).unwrap();
+    let text = image.section(".text").unwrap();
+    let mut by_len: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
+    functions
+        .iter()
+        .for_each(|(offset, len)| by_len.entry(*len).or_default().push(offset - text.offset + text.address));
+    // By address of each function: its length, and its new address.
+    let mut moves: BTreeMap<u64, (u64, u64)> = BTreeMap::new();
+    for (len, places) in &by_len {
+        moves.extend(places.iter().zip(places.iter().cycle().skip(1)).map(|(from, to)| (*from, (*len, *to))));
+    }
+    assert!(moves.iter().filter(|(from, (_, to))| *from != to).count() > 300);
+    let moved = |at: u64| match moves.range(..=at).next_back() {
+        Some((from, (len, to))) if at - from < *len => at - from + to,
+        _ => at,
+    };
+    let offset = |at: u64| image.offset_of(at, 1).unwrap() as usize;
+    let mut changed = bytes.clone();
+    for (from, (len, to)) in &moves {
+        changed[offset(*to)..][..*len as usize].copy_from_slice(image.at(*from, *len).unwrap());
+    }
+    let symbols = image.all_symbols().unwrap();
+    let of_text = |section: u16| image.sections.get(usize::from(section)).is_some_and(|it| it.name == ".text");
+    let loaded = (0..image.sections.len())
+        .filter(|number| image.sections[*number].is_loaded() && !image.sections[*number].name.starts_with(".eh_frame"));
+    for relocation in loaded.filter_map(|number| image.kept_relocations(number)).flatten() {
+        let at = relocation.offset;
+        let symbol = symbols.get(relocation.symbol as usize).unwrap();
+        let place = offset(moved(at));
+        // What counts from data may begin far before them, among code.
+        let led = |target: u64| if of_text(symbol.section) { moved(target) } else { target };
+        let (len, value) = match relocation.kind {
+            // An address.
+            1 => (8, led(symbol.address.wrapping_add_signed(relocation.addend))),
+            10 | 11 => (4, led(symbol.address.wrapping_add_signed(relocation.addend))),
+            // A distance from behind the four bytes.
+            _ => {
+                let way = i32::from_le_bytes(image.at(at, 4).unwrap().try_into().unwrap());
+                let target = led((at + 4).wrapping_add_signed(way.into()));
+                (4, target.wrapping_sub(moved(at) + 4))
+            }
+        };
+        changed[place..place + len].copy_from_slice(&value.to_le_bytes()[..len]);
+    }
+    assert_ne!(changed, bytes);
+    let other = workshop.path("moved");
+    std::fs::copy(&plain, &other).unwrap();
+    std::fs::write(&other, changed).unwrap();
+    assert_eq!(printed(&other), printed(&plain));
 }
 
 /// A program with all that is looked at.
