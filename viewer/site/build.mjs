@@ -52,25 +52,12 @@ const named = new Set(parts.flatMap(({ sources }) => sources));
 const broken = documents.filter((it) => it !== INDEX && !named.has(it)).map((it) => `${it}: is in no part of ${INDEX}`);
 const pages = new Map([[INDEX, index]]);
 for (const source of named) pages.set(source, read(source, readFileSync(join(ROOT, source), "utf8")));
-const options = verbs(THAW).map(({ name, question, markdown }) => ({
-  source: `docs/verbs/${name}.md`,
-  question,
-  markdown,
-}));
-for (const { source, markdown } of options) pages.set(source, read(source, markdown));
-// Its own page, since all verbs are too many for the index.
-const list = [
-  "# All verbs and their options",
-  "The words of `--help`, from the program itself.",
-  "| verb | question |\n|---|---|",
-];
+const options = verbs(THAW);
 const overview = "docs/verbs/README.md";
-const rows = options.map(({ source, question }) => {
-  const name = pages.get(source).title;
-  return `| [${name}](${relative("docs/verbs", source)}) | ${question.replaceAll("|", "\\|")} |`;
-});
-pages.set(overview, read(overview, `${list.join("\n\n")}\n${rows.join("\n")}\n`));
-parts.push({ name: "Verbs and options", sources: [overview, ...options.map(({ source }) => source)] });
+pages.set(overview, read(overview, options.overview));
+const below = options.pages.map(({ name, markdown }) => read(`docs/verbs/${name}.md`, markdown));
+for (const page of below) pages.set(page.source, page);
+parts.push({ name: "Verbs and options", sources: [overview, ...below.map(({ source }) => source)] });
 const places = new Map([...pages.keys()].map((source) => [source, placeOf(source)]));
 places.set(overview, "verbs/index.html");
 
@@ -111,7 +98,10 @@ function whole(source, body) {
 </head>
 <body>
 <a class="skip" href="#text">To the text</a>
-<header>${link(source, INDEX, "thaw", ' class="home"')}<div id="search" role="search"></div><a class="menu" href="#menu">Menu</a></header>
+<header>
+${link(source, INDEX, "thaw", ' class="home"')}<div id="search" role="search"></div>
+<a class="menu" href="#menu">Menu</a>
+</header>
 <main id="text">
 ${body}<footer>${beside.join("\n")}</footer>
 </main>

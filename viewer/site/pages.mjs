@@ -7,6 +7,9 @@ import { Marked } from "marked";
 export const escaped = (text) =>
   text.replace(/[&<>"]/g, (letter) => ({ "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" })[letter]);
 
+/** So many letters of code fit into a line of a phone. */
+const UNBROKEN = 24;
+
 /** Text without marks. */
 const bare = (tokens) =>
   tokens.map((token) => (token.tokens === undefined ? (token.text ?? "") : bare(token.tokens))).join("");
@@ -111,6 +114,10 @@ export function html(page, { root, places, pages, copied, broken }) {
       },
       code({ text, lang }) {
         return `<pre tabindex="0"${lang ? ` class="${escaped(lang)}"` : ""}><code>${escaped(text)}\n</code></pre>\n`;
+      },
+      // A word or an option is not broken at its hyphens.
+      codespan({ text }) {
+        return `<code${text.length <= UNBROKEN ? ' class="whole"' : ""}>${escaped(text)}</code>`;
       },
       // Places that are no headings; everything else is text.
       html: ({ text }) => (/^(<a id="[\w-]+">|<\/a>)$/.test(text) ? text : escaped(text)),

@@ -1,4 +1,4 @@
-// The search of the site. The index is fetched as a script when somebody begins to type, since pages from disk may fetch
+// The search of the site. The index comes as a script when somebody begins to type, since pages from disk may fetch
 // nothing else.
 
 import MiniSearch from "minisearch";

@@ -1,4 +1,4 @@
-// What `thaw VERB --help` says, as Markdown: so the pages of the options have the words of the help texts and no others.
+// What `thaw VERB --help` says, as Markdown: the pages of the options have the words of the help texts and no others.
 
 import { execFileSync } from "node:child_process";
 
@@ -79,32 +79,49 @@ function listed({ heading, lines }) {
   return items.length === 0 ? "" : `**${plain(heading)}**\n\n${items.join("\n")}`;
 }
 
+/** The options that all verbs have are told once. */
+const OF_ALL = "For every verb";
+
 /** A verb and all below it, as Markdown. */
-function chapter(help, words, depth, asOfEach) {
+function chapter(help, words, depth) {
   const { about, usage, parts } = parsed(help(words));
-  const own = parts.filter(({ heading }) => heading !== "Commands" && (depth === 1 || heading !== asOfEach));
-  const below = parts
-    .filter(({ heading }) => heading === "Commands")
-    .flatMap(({ lines }) => entries(lines))
-    .filter(({ name }) => name !== "help");
+  const below = parts.filter(({ heading }) => heading === "Commands").flatMap(({ lines }) => questions(lines));
+  const list = below.map(({ name, question }) => {
+    const whole = [...words, name];
+    return `- [thaw ${whole.join(" ")}](#thaw-${whole.join("-")}): ${plain(question)}`;
+  });
   return [
     `${"#".repeat(depth)} thaw ${words.join(" ")}`,
     ...about.map(plain),
     block(usage.split("\n")),
-    ...own.map(listed).filter((text) => text !== ""),
-    ...below.map(({ name }) => chapter(help, [...words, name], depth + 1, asOfEach)),
+    ...(list.length > 0 ? [list.join("\n")] : []),
+    ...parts
+      .filter(({ heading }) => heading !== "Commands" && heading !== OF_ALL)
+      .map(listed)
+      .filter((text) => text !== ""),
+    ...below.map(({ name }) => chapter(help, [...words, name], depth + 1)),
   ].join("\n\n");
 }
 
-/** A page for each verb of this program: its name, its question, its Markdown. */
+/** The verbs of a list, with what each answers; `help` is none that needs words. */
+const questions = (lines) =>
+  entries(lines)
+    .filter(({ name }) => name !== "help")
+    .map(({ name, about }) => ({ name, question: about.join(" ") }));
+
+/** All verbs of this program, as Markdown: a page for each, and one that lists them with the options that all have. */
 export function verbs(program) {
   const help = (words) => execFileSync(program, [...words, "--help"], { encoding: "utf8" });
-  const all = parsed(help([])).parts.find(({ heading }) => heading === "Commands");
-  return entries(all.lines)
-    .filter(({ name }) => name !== "help")
-    .map(({ name, about }) => ({
-      name,
-      question: about.join(" "),
-      markdown: `${chapter(help, [name], 1, "For every verb")}\n`,
-    }));
+  const { parts } = parsed(help([]));
+  const part = (name) => parts.find(({ heading }) => heading === name);
+  const all = questions(part("Commands").lines);
+  const rows = all.map(({ name, question }) => `| [thaw ${name}](${name}.md) | ${plain(question)} |`);
+  const overview = [
+    "# All verbs and their options",
+    "The words of `--help`, from the program itself.",
+    `| verb | question |\n|---|---|\n${rows.join("\n")}`,
+    ...[OF_ALL, "Exit codes"].map(part).map(listed),
+  ];
+  const pages = all.map(({ name }) => ({ name, markdown: `${chapter(help, [name], 1)}\n` }));
+  return { overview: `${overview.join("\n\n")}\n`, pages };
 }

@@ -78,10 +78,10 @@ test("no part of the page imports what stands above it", async () => {
 });
 
 test("no line is wider than a page", () => {
-  const folders = ["src", "test"].flatMap((folder) =>
+  const folders = ["src", "test", "site"].flatMap((folder) =>
     readdirSync(join(VIEWER, folder), { recursive: true, encoding: "utf8" }).map((path) => join(folder, path)),
   );
-  const files = [...folders, ...readdirSync(VIEWER)].filter((path) => /\.(tsx?|mjs)$/.test(path));
+  const files = [...folders, ...readdirSync(VIEWER)].filter((path) => /\.(tsx?|m?js)$/.test(path));
   const wide = files.flatMap((path) =>
     readFileSync(join(VIEWER, path), "utf8")
       .split("\n")

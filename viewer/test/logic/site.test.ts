@@ -49,7 +49,7 @@ test("marks of HTML are text, but for places", () => {
     '# P\n\nA <b onclick="x()">bold</b> <a id="here"></a>word & `<FILE>`.\n\n<script>x()</script>\n',
   );
   expect(body).not.toMatch(/<b |<script/);
-  expect(body).toContain('<a id="here"></a>word &amp; <code>&lt;FILE&gt;</code>');
+  expect(body).toContain('<a id="here"></a>word &amp; <code class="whole">&lt;FILE&gt;</code>');
 });
 
 test("sections have the words of paragraphs, lists, tables and code", () => {
