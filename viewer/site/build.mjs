@@ -3,7 +3,7 @@
 // docs/README.md is the index: its parts are the parts of the navigation, its links their pages, in that order. The
 // pages of the verbs are made from what the program THAW says by `--help`. The same sources make the same bytes.
 
-import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join, normalize, relative } from "node:path";
 import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
@@ -30,6 +30,11 @@ const placeOf = (source) => {
   return join("project", `${source.replace(/\/?README\.md$/, "").replace(/\.md$/, "") || "readme"}.html`).toLowerCase();
 };
 
+function refuse(reasons) {
+  console.error(`The site is not made: these documents are not right.\n${reasons.join("\n")}`);
+  process.exit(1);
+}
+
 /** Each part of the index with the sources that it links to, in its order. */
 function partsOf(index) {
   const parts = [];
@@ -50,6 +55,8 @@ const index = read(INDEX, readFileSync(join(ROOT, INDEX), "utf8"));
 const parts = partsOf(index);
 const named = new Set(parts.flatMap(({ sources }) => sources));
 const broken = documents.filter((it) => it !== INDEX && !named.has(it)).map((it) => `${it}: is in no part of ${INDEX}`);
+const missing = [...named].filter((it) => !existsSync(join(ROOT, it)));
+if (missing.length > 0) refuse(missing.map((it) => `${INDEX}: there is no ${it}`));
 const pages = new Map([[INDEX, index]]);
 for (const source of named) pages.set(source, read(source, readFileSync(join(ROOT, source), "utf8")));
 const options = verbs(THAW);
@@ -118,10 +125,7 @@ for (const source of order)
     places.get(source),
     whole(source, html(pages.get(source), { root: ROOT, places, pages, copied, broken })),
   );
-if (broken.length > 0) {
-  console.error(`The site is not made: these documents are not right.\n${broken.join("\n")}`);
-  process.exit(1);
-}
+if (broken.length > 0) refuse(broken);
 const search = new MiniSearch(SEARCHED);
 search.addAll(
   order.flatMap((source) =>
