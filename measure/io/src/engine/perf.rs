@@ -2,10 +2,10 @@
 //!
 //! A tracepoint costs the program more by perf than in a trace buffer, and each of perf's events that follows a tree is
 //! made and ended anew with every thread, and goes on and off the CPU with it: Firefox's cold start took 12 % more CPU
-//! time with all of it by perf, so perf's records are everybody's and those of others are left out here. Besides, a block request often completes while its CPU is
-//! idle, and perf was seen (Linux 6.18) to count hits in the idle task of all CPUs but the first without writing a
-//! record or counting a loss. On a quiet machine that would be most of the completions.
-//! Only where no trace buffer can be had, perf logs the tracepoints too.
+//! time with all of it by perf, so perf's records are everybody's and those of others are left out here. Besides, a
+//! block request often completes while its CPU is idle, and perf was seen (Linux 6.18) to count hits in the idle task
+//! of all CPUs but the first without writing a record or counting a loss. On a quiet machine that would be most of the
+//! completions. Only where no trace buffer can be had, perf logs the tracepoints too.
 
 use super::{
     Engine, EngineOptions,
