@@ -99,6 +99,7 @@ fn run(args: Args) -> Result<Exit> {
         Verb::Flush(typed) => verbs::files::flush(&typed),
         Verb::Resident(typed) => verbs::files::resident(&typed),
         Verb::Archive(typed) => verbs::archive::run(&typed),
+        Verb::Image(typed) => verbs::image::run(&typed),
         Verb::Cache(typed) => verbs::cache::run(&typed),
         Verb::Store(typed) => verbs::store::run(&typed),
         Verb::Ping(typed) => verbs::ping::run(&typed),

@@ -31,6 +31,7 @@ mod heap_resident;
 mod heap_waste;
 mod help;
 mod history;
+mod image;
 mod io;
 mod machine;
 mod made;

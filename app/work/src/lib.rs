@@ -20,6 +20,7 @@ pub mod gate;
 pub mod git;
 pub mod heaps;
 pub mod histories;
+pub mod images;
 pub mod itself;
 pub mod needs;
 pub mod next;

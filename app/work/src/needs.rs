@@ -67,42 +67,21 @@ pub fn of(recordings: &[PathBuf], variant: Option<&str>) -> Result<Needed> {
     let mut written = BTreeSet::new();
     // A file can stand for its file system too.
     let mut files: BTreeMap<(PathBuf, Kind), Recorded> = BTreeMap::new();
-    for (number, path) in recordings.iter().enumerate() {
-        let reader = Reader::open(path)?;
-        let loaded = Loaded::of(path, &reader)?;
-        let starts = starts(&reader, &loaded, variant)?;
-        needed.starts += starts.len();
-        let touched = starts.iter().any(|rows| touched_pages(rows).next().is_some());
-        for rows in starts {
-            small_reads.extend(small_reads_of(&rows));
-            written.extend(written_by(&rows).map(Path::to_path_buf));
-            let knows = match rows.info.engine.as_str() {
-                "probe" => Knows::Cached,
-                _ if touched_pages(&rows).next().is_some() || loaded.asked.readahead_kib == Some(0) => Knows::All,
-                // No start is as the one before: what another one waited for belongs to it too.
-                _ if touched => Knows::Missed,
-                _ => Knows::Asked,
-            };
-            let source = match knows {
-                Knows::Cached => Source::Cached,
-                Knows::Asked => Source::Asked,
-                Knows::All | Knows::Missed => Source::Exact,
-            };
-            needed.source = needed.source.min(source);
-            for file in of_start(&rows, knows) {
-                match files.entry((file.path.clone(), file.kind)) {
-                    // The same ranges again cost nothing: the plan joins them.
-                    Entry::Occupied(mut known) => known.get_mut().pieces.extend(file.pieces),
-                    Entry::Vacant(place) => {
-                        place.insert(file);
-                    }
+    needed.asked = each_start(recordings, variant, &mut |rows, knows| {
+        needed.starts += 1;
+        small_reads.extend(small_reads_of(rows));
+        written.extend(written_by(rows).map(Path::to_path_buf));
+        needed.source = needed.source.min(knows.source());
+        for file in of_start(rows, knows) {
+            match files.entry((file.path.clone(), file.kind)) {
+                // The same ranges again cost nothing: the plan joins them.
+                Entry::Occupied(mut known) => known.get_mut().pieces.extend(file.pieces),
+                Entry::Vacant(place) => {
+                    place.insert(file);
                 }
             }
         }
-        if number == 0 {
-            needed.asked = loaded.asked;
-        }
-    }
+    })?;
     needed.files = files.into_values().collect();
     for file in needed.files.iter_mut().filter(|file| file.kind == Kind::Regular && written.contains(&file.path)) {
         file.kind = Kind::Changing;
@@ -110,6 +89,52 @@ pub fn of(recordings: &[PathBuf], variant: Option<&str>) -> Result<Needed> {
     small_reads.sort_unstable();
     needed.small_read = (small_reads.len() >= ENOUGH).then(|| small_reads[small_reads.len() / 2]);
     Ok(needed)
+}
+
+/// What one start needed.
+pub struct OfStart {
+    /// How that is known.
+    pub source: Source,
+    /// Whether it tells all that it needed; if not, what it did not find in memory.
+    pub tells_all: bool,
+    /// The files, each with what was needed of it.
+    pub files: Vec<Recorded>,
+}
+
+/// What each of the starts of [`of`] needed, so that what all need can be told from what some need.
+///
+/// # Errors
+/// As [`of`].
+pub fn by_start(recordings: &[PathBuf], variant: Option<&str>) -> Result<Vec<OfStart>> {
+    let mut starts = Vec::new();
+    each_start(recordings, variant, &mut |rows, knows| {
+        let files = of_start(rows, knows);
+        starts.push(OfStart { source: knows.source(), tells_all: knows != Knows::Missed, files });
+    })?;
+    Ok(starts)
+}
+
+/// Hands out the starts of a variant, and what each tells; how the first recording was made.
+fn each_start(recordings: &[PathBuf], variant: Option<&str>, take: &mut dyn FnMut(&TraceRows, Knows)) -> Result<Asked> {
+    let mut asked = None;
+    for path in recordings {
+        let reader = Reader::open(path)?;
+        let loaded = Loaded::of(path, &reader)?;
+        let starts = starts(&reader, &loaded, variant)?;
+        let touched = starts.iter().any(|rows| touched_pages(rows).next().is_some());
+        for rows in starts {
+            let knows = match rows.info.engine.as_str() {
+                "probe" => Knows::Cached,
+                _ if touched_pages(&rows).next().is_some() || loaded.asked.readahead_kib == Some(0) => Knows::All,
+                // No start is as the one before: what another one waited for belongs to it too.
+                _ if touched => Knows::Missed,
+                _ => Knows::Asked,
+            };
+            take(&rows, knows);
+        }
+        asked.get_or_insert(loaded.asked);
+    }
+    Ok(asked.unwrap_or_default())
 }
 
 /// The starts of a variant that tell what is needed: not those of which only first calls are known, or that ran inside
@@ -158,6 +183,16 @@ enum Knows {
     Asked,
     /// Those that were in memory afterwards.
     Cached,
+}
+
+impl Knows {
+    fn source(self) -> Source {
+        match self {
+            Self::Cached => Source::Cached,
+            Self::Asked => Source::Asked,
+            Self::All | Self::Missed => Source::Exact,
+        }
+    }
 }
 
 /// The ranges that a start needed, with the time of their first use.

@@ -3,4 +3,5 @@
 pub mod device;
 pub mod disk;
 pub mod extents;
+pub mod loopdev;
 pub mod mounts;

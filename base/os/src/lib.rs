@@ -41,7 +41,7 @@ pub mod tree;
 pub mod user;
 pub mod walk;
 
-pub use block::{device, disk, extents, mounts};
+pub use block::{device, disk, extents, loopdev, mounts};
 pub use hold::{cgroup, settings};
 
 /// Guards that survive `kill -9`: how to undo a change is on disk before anything is changed.

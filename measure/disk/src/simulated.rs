@@ -27,7 +27,6 @@
 
 mod copy;
 mod fidelity;
-mod loopdev;
 mod mounts;
 mod protocol;
 mod server;
@@ -38,9 +37,9 @@ pub use mounts::Namespace;
 
 use crate::model::{Ask, Direction, Drive, Kind, Model, Service};
 use crate::simulate::Request;
-use loopdev::LoopDevice;
 use model::{Bytes, DiskOffset, Error, Exit, Nanos, Result, Warning, WarningKind};
 use os::journal::{Entry, Undo};
+use os::loopdev::{Below, LoopDevice};
 use serde::{Deserialize, Serialize};
 use server::{Mode, Order, Parts, RECORD};
 use std::fs::{File, OpenOptions};
@@ -160,7 +159,8 @@ impl Simulated {
         let image = image(options)?;
         make_file_system(&image)?;
         let (server, file) = Server::start(options, &image)?;
-        let device = LoopDevice::attach(file.as_fd(), &format!("thaw:{}", options.model.name))?;
+        let label = format!("thaw:{}", options.model.name);
+        let device = LoopDevice::attach(file.as_fd(), &label, Below::Direct)?;
         drop(file);
         let settings = settings(&device, options);
         let mut disk = Self {

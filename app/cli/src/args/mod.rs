@@ -21,6 +21,7 @@ pub mod fleet;
 pub mod frag;
 pub mod heap;
 pub mod history;
+pub mod image;
 pub mod io;
 pub mod memory;
 pub mod mistakes;
@@ -175,6 +176,9 @@ pub enum Verb {
     /// Can a program's archive be read with fewer requests?
     #[command(long_about = archive::LONG_ABOUT)]
     Archive(archive::ArchiveArgs),
+    /// Can a program start from one small image of its directory, in the order of its start?
+    #[command(long_about = image::LONG_ABOUT)]
+    Image(image::ImageArgs),
     /// In how many pieces do my files lie on the disk, and what lies between them?
     #[command(long_about = frag::LONG_ABOUT)]
     Frag(frag::FragArgs),

@@ -23,6 +23,7 @@ pub mod heap;
 pub mod heap_growth;
 pub mod heap_slop;
 pub mod history;
+pub mod image;
 pub mod io;
 pub mod memory;
 pub mod optimize;

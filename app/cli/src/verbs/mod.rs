@@ -15,6 +15,7 @@ pub mod frag;
 pub mod gate;
 pub mod heap;
 pub mod history;
+pub mod image;
 pub mod io;
 pub mod memory;
 pub mod optimize;

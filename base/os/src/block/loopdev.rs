@@ -41,30 +41,41 @@ const _: () = assert!(size_of::<Config>() == 304);
 
 /// A loop device that we hold open.
 #[derive(Debug)]
-pub(super) struct LoopDevice {
+pub struct LoopDevice {
     file: File,
-    pub(super) path: PathBuf,
-    pub(super) dev: u64,
+    /// Where it is.
+    pub path: PathBuf,
+    /// Its number.
+    pub dev: u64,
     /// Settings as they were before we came.
-    pub(super) before: Vec<(&'static str, String)>,
+    pub before: Vec<(&'static str, String)>,
+}
+
+/// Whether the page cache of the file below it is used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Below {
+    /// Nothing is cached below the device.
+    Direct,
+    /// What is in memory of the file is not read again.
+    Cached,
 }
 
 /// Settings that a use of the device changes; they outlive it.
 const SETTINGS: [&str; 3] = ["rotational", "scheduler", "read_ahead_kb"];
 
 impl LoopDevice {
-    /// Puts a free loop device on `backing`, with direct I/O. The kernel detaches it when its last user closes it, also
-    /// a user that was killed: there is nothing to undo.
+    /// Puts a free loop device on `backing`; one that is open for reading alone is not written. The kernel detaches it
+    /// when its last user closes it, also a user that was killed: there is nothing to undo.
     ///
     /// # Errors
     /// No permission, no loop devices, or the kernel cannot do direct I/O on this file.
-    pub(super) fn attach(backing: BorrowedFd<'_>, label: &str) -> Result<Self> {
+    pub fn attach(backing: BorrowedFd<'_>, label: &str, below: Below) -> Result<Self> {
         let control = Path::new("/dev/loop-control");
         let open = OpenOptions::new().read(true).write(true).open(control);
         let open = open.map_err(|cause| {
             Error::on(Exit::Machine, "cannot open", control)
                 .because(cause)
-                .hint("a disk to choose needs root and the kernel's loop devices (modprobe loop)")
+                .hint("this needs root and the kernel's loop devices (modprobe loop)")
         })?;
         loop {
             // SAFETY: takes no argument and touches no memory of ours.
@@ -77,11 +88,11 @@ impl LoopDevice {
             let path = PathBuf::from(format!("/dev/loop{number}"));
             // Configuring it computes some of them anew.
             let before = SETTINGS.map(|name| (name, setting(&path, name))).into();
-            match configure(&path, backing, label) {
+            match configure(&path, backing, label, below) {
                 // Somebody else was quicker.
                 Err(cause) if cause.raw_os_error() == Some(libc::EBUSY) => {}
                 Err(cause) => {
-                    return Err(Error::on(Exit::Machine, "cannot put the disk on the loop device", &path)
+                    return Err(Error::on(Exit::Machine, "cannot use the loop device", &path)
                         .because(cause)
                         .hint("this needs Linux 5.8 or newer, and permission to use loop devices"));
                 }
@@ -91,7 +102,7 @@ impl LoopDevice {
     }
 
     /// Whether a file system is mounted from it.
-    pub(super) fn in_use(&self) -> bool {
+    pub fn in_use(&self) -> bool {
         // For a block device: only if nobody has claimed it.
         let flags = libc::O_EXCL | libc::O_CLOEXEC;
         let claim = OpenOptions::new().read(true).custom_flags(flags).open(&self.path);
@@ -99,7 +110,10 @@ impl LoopDevice {
     }
 
     /// Drops what the page cache holds of the device itself.
-    pub(super) fn flush(&self) -> io::Result<()> {
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    pub fn flush(&self) -> io::Result<()> {
         // SAFETY: takes no argument and touches no memory of ours.
         match unsafe { libc::ioctl(self.file.as_raw_fd(), BLKFLSBUF) } {
             0 => Ok(()),
@@ -108,12 +122,12 @@ impl LoopDevice {
     }
 
     /// The file of a setting.
-    pub(super) fn setting_file(&self, name: &str) -> PathBuf {
+    pub fn setting_file(&self, name: &str) -> PathBuf {
         setting_file(&self.path, name)
     }
 
     /// A setting now.
-    pub(super) fn setting(&self, name: &str) -> String {
+    pub fn setting(&self, name: &str) -> String {
         setting(&self.path, name)
     }
 }
@@ -130,7 +144,7 @@ fn setting(device: &Path, name: &str) -> String {
     chosen.map_or(text.as_str(), |(word, _)| word).trim().to_owned()
 }
 
-fn configure(path: &Path, backing: BorrowedFd<'_>, label: &str) -> io::Result<(File, u64)> {
+fn configure(path: &Path, backing: BorrowedFd<'_>, label: &str, below: Below) -> io::Result<(File, u64)> {
     let file = OpenOptions::new().read(true).write(true).custom_flags(libc::O_CLOEXEC).open(path)?;
     let dev = file.metadata()?.st_rdev();
     let mut file_name = [0; 64];
@@ -147,7 +161,7 @@ fn configure(path: &Path, backing: BorrowedFd<'_>, label: &str) -> io::Result<(F
         number: 0,
         encrypt_type: 0,
         encrypt_key_size: 0,
-        flags: LO_FLAGS_AUTOCLEAR | LO_FLAGS_DIRECT_IO,
+        flags: LO_FLAGS_AUTOCLEAR | if below == Below::Direct { LO_FLAGS_DIRECT_IO } else { 0 },
         file_name,
         crypt_name: [0; 64],
         encrypt_key: [0; 32],

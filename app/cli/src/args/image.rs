@@ -1,0 +1,206 @@
+//! `thaw image`: what was typed, for each of its verbs.
+
+use super::ForceArg;
+use super::user::UserArgs;
+use clap::{Args, Subcommand, ValueHint};
+use image::write::Compression;
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+/// Arguments of `thaw image`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES, arg_required_else_help = true, disable_help_subcommand = true)]
+pub struct ImageArgs {
+    /// What to do.
+    #[command(subcommand)]
+    pub verb: ImageVerb,
+}
+
+/// The verbs of `thaw image`.
+#[derive(Debug, Subcommand)]
+pub enum ImageVerb {
+    /// How does a directory become an image in the order of a start?
+    #[command(long_about = MAKE_ABOUT)]
+    Make(MakeArgs),
+    /// How much of an image does a start read, and how small is it?
+    #[command(long_about = STAT_ABOUT)]
+    Stat(FileArgs),
+    /// Is an image whole, and does it hold what its directory holds?
+    #[command(long_about = VERIFY_ABOUT)]
+    Verify(VerifyArgs),
+    /// What is in an image? (writes its files below a new directory)
+    #[command(long_about = EXTRACT_ABOUT)]
+    Extract(ExtractArgs),
+    /// Does the program start faster from the image? (mounts it for this program alone)
+    #[command(long_about = RUN_ABOUT)]
+    Run(RunArgs),
+}
+
+/// Arguments of `thaw image make`.
+#[derive(Debug, Args)]
+#[command(after_help = MAKE_EXAMPLES)]
+pub struct MakeArgs {
+    /// The program's directory
+    #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub directory: PathBuf,
+    /// Recordings with cold, traced starts; what all of them needed lies first, then what some needed
+    #[arg(long, required = true, num_args = 1.., value_name = "RECORDING", value_hint = ValueHint::FilePath)]
+    pub from: Vec<PathBuf>,
+    /// Where the image goes
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub output: PathBuf,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub force: ForceArg,
+    /// zstd (Linux 6.10), with a level from 1 to 22, or lz4, which older kernels read too
+    #[arg(long, value_name = "lz4|zstd|zstd:LEVEL", default_value = "zstd:15", value_parser = compression)]
+    pub compression: Compression,
+    /// Which of the recorded programs [default: the first]
+    #[arg(long, value_name = "NAME")]
+    pub variant: Option<String>,
+    /// Print one JSON document instead of text
+    #[arg(long)]
+    pub json: bool,
+}
+
+fn compression(text: &str) -> Result<Compression, String> {
+    let level = match text {
+        "lz4" => return Ok(Compression::Lz4),
+        "zstd" => Some(15),
+        _ => text.strip_prefix("zstd:").and_then(|level| level.parse().ok()).filter(|level| (1..=22).contains(level)),
+    };
+    level.map(Compression::Zstd).ok_or_else(|| "write lz4, zstd, or zstd:1 to zstd:22".to_owned())
+}
+
+/// Arguments of `thaw image stat`.
+#[derive(Debug, Args)]
+#[command(after_help = STAT_EXAMPLES)]
+pub struct FileArgs {
+    /// The image
+    #[arg(value_name = "IMAGE", value_hint = ValueHint::FilePath)]
+    pub image: PathBuf,
+    /// Print one JSON document instead of text
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Arguments of `thaw image verify`.
+#[derive(Debug, Args)]
+#[command(after_help = VERIFY_EXAMPLES)]
+pub struct VerifyArgs {
+    /// The image
+    #[arg(value_name = "IMAGE", value_hint = ValueHint::FilePath)]
+    pub image: PathBuf,
+    /// The directory to compare it with [default: the one that it was made of]
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub against: Option<PathBuf>,
+    /// Print one JSON document instead of text
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Arguments of `thaw image extract`.
+#[derive(Debug, Args)]
+#[command(after_help = EXTRACT_EXAMPLES)]
+pub struct ExtractArgs {
+    /// The image
+    #[arg(value_name = "IMAGE", value_hint = ValueHint::FilePath)]
+    pub image: PathBuf,
+    /// The new directory
+    #[arg(short, long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub output: PathBuf,
+    /// Print one JSON document instead of text
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Arguments of `thaw image run`.
+#[derive(Debug, Args)]
+#[command(after_help = RUN_EXAMPLES)]
+pub struct RunArgs {
+    /// The image; without a good one the program starts from its directory
+    #[arg(value_name = "IMAGE", value_hint = ValueHint::FilePath)]
+    pub image: PathBuf,
+    /// The program and its arguments
+    #[arg(last = true, required = true, value_name = "PROGRAM ARGS", value_hint = ValueHint::CommandWithArguments)]
+    pub command: Vec<OsString>,
+    /// Read and check all of the image before; without it, only what the kernel interprets as it mounts and looks for
+    /// files
+    #[arg(long)]
+    pub check: bool,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub run_as: UserArgs,
+}
+
+pub(super) const LONG_ABOUT: &str = "\
+Can a program start from one small image of its directory, in the order of its start?
+
+On a slow disk a start waits for requests and for bytes. An image holds the program's directory compressed, what a \
+recorded start needs first and in the order of its first touch, so that one sequential read brings it. It is mounted \
+over the directory for the program alone; the directory itself stays as it is.";
+
+const EXAMPLES: &str = "\
+Examples:
+  thaw image make /usr/lib/firefox-esr --from ff.thaw -o ff.img
+  thaw image verify ff.img
+  sudo thaw image run ff.img -- firefox-esr";
+
+const MAKE_ABOUT: &str = "\
+How does a directory become an image in the order of a start?
+
+Writes an EROFS image: metadata in front, then what all recorded starts need in the order of first touch, what some \
+need, and the rest. It is read again and compared with the directory before it gets its name. Equal input gives equal \
+bytes. Best from `thaw touch --engine page` or a recording with `--readahead 0`, and from several starts.";
+
+const MAKE_EXAMPLES: &str = "\
+Examples:
+  thaw image make /usr/lib/firefox-esr --from ff.thaw -o ff.img
+  thaw image make /opt/app --from one.thaw two.thaw -o app.img --compression zstd:19
+  thaw image make /opt/app --from app.thaw -o app.img --compression lz4";
+
+const STAT_ABOUT: &str = "\
+How much of an image does a start read, and how small is it?
+
+Says of which directory it is, from which recordings its order comes, and which part of it starts need.";
+
+const STAT_EXAMPLES: &str = "\
+Examples:
+  thaw image stat ff.img
+  thaw image stat ff.img --json";
+
+const VERIFY_ABOUT: &str = "\
+Is an image whole, and does it hold what its directory holds?
+
+Compares all sums, reads every file with thaw's own reader, and compares names, modes, owners, times, extended \
+attributes, links, devices and content with the directory; as root also with what the kernel sees, mounted where \
+nobody else sees it. Exit code 1: something differs. 5: the image is damaged.";
+
+const VERIFY_EXAMPLES: &str = "\
+Examples:
+  thaw image verify ff.img
+  sudo thaw image verify ff.img
+  thaw image verify ff.img --against /mnt/backup/firefox-esr";
+
+const EXTRACT_ABOUT: &str = "\
+What is in an image? (writes its files below a new directory)
+
+With modes, times, links and extended attributes; as root with owners and devices. The directory appears whole or not \
+at all.";
+
+const EXTRACT_EXAMPLES: &str = "\
+Examples:
+  thaw image extract ff.img -o ff";
+
+const RUN_ABOUT: &str = "\
+Does the program start faster from the image? (mounts it for this program alone)
+
+Needs root, by sudo; the program runs as who called it. Checks the image and that its directory is as it was, mounts \
+it over the directory in a mount namespace of the program's own, has what the start needs read in one go beside it, \
+and becomes the program: same process, arguments, environment and exit code. Whatever goes wrong, or was changed, the \
+program starts from its directory, and a warning says why.";
+
+const RUN_EXAMPLES: &str = "\
+Examples:
+  sudo thaw image run ff.img -- firefox-esr
+  sudo thaw image run ff.img --check -- firefox-esr --headless";

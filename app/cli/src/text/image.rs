@@ -1,0 +1,124 @@
+//! `thaw image` as text.
+
+use super::table::{Align, Table};
+use super::{Page, YELLOW, errors, harmless, units, without_numbers};
+use model::{Bytes, Error};
+use work::images::{ExtractDocument, ImageDocument, Kernel, VerifyDocument};
+
+/// Rows of a list of files.
+const SHOWN: usize = 20;
+
+/// An image that was made, or looked at.
+pub fn image(document: &ImageDocument, width: usize) -> Page {
+    let mut page = Page::new(width);
+    let about = &document.about;
+    let origin = &about.origin;
+    page.paragraph(&format!(
+        "{}: {} of {} in {}, {} in {} ({}).",
+        harmless(&document.image),
+        harmless(&origin.directory),
+        units::plural(about.files, "file", "files"),
+        units::plural(about.directories, "directory", "directories"),
+        units::bytes(about.content),
+        units::bytes(about.image),
+        about.compression,
+    ));
+    page.paragraph(&format!(
+        "A start needs the first {} of it: {} of files in {}, in the order of first touch. It comes from {} of {}.",
+        units::bytes(about.start),
+        units::bytes(document.clusters.needed_content),
+        units::plural(document.clusters.needed, "piece", "pieces"),
+        units::plural(origin.starts, "start", "starts"),
+        origin.recordings.iter().map(|path| harmless(path)).collect::<Vec<_>>().join(", "),
+    ));
+    let mut table = Table::new([("lies there", Align::Left), ("bytes", Align::Right)]);
+    let rows = [
+        ("metadata and small files", about.metadata),
+        ("what all starts need", Bytes(about.by_all.0 - about.metadata.0)),
+        ("what some need", Bytes(about.start.0 - about.by_all.0)),
+        ("the rest", Bytes(about.image.0 - about.start.0)),
+    ];
+    rows.iter().for_each(|(name, bytes)| table.row([(*name).to_owned(), units::bytes(*bytes)]));
+    page.gap();
+    page.table(&table);
+    page.remark(&format!(
+        "Stored as it is, because it would not become smaller: {}. In it once, in files more often: {}.",
+        units::bytes(about.stored),
+        units::bytes(about.shared)
+    ));
+    let lost = document.lost.as_deref().unwrap_or_default();
+    if !lost.is_empty() {
+        let text = format!(
+            "{} of the recorded starts are others now or gone; nothing is known of what starts need of them",
+            units::plural(lost.len() as u64, "file", "files")
+        );
+        page.labelled(YELLOW, "warning: ", &text);
+        lost.iter().take(SHOWN).for_each(|path| page.line(&format!("  {}", harmless(path))));
+    }
+    page
+}
+
+/// Whether an image is whole, and what differs.
+pub fn verify(document: &VerifyDocument, width: usize) -> Page {
+    let mut page = Page::new(width);
+    page.paragraph(&format!(
+        "{} is whole: all sums are right, and {} of {} can be read.",
+        harmless(&document.image),
+        units::plural(document.checked.files, "file", "files"),
+        units::bytes(document.checked.content)
+    ));
+    match document.differences.is_empty() {
+        true => page.paragraph(&format!("It holds what {} holds.", harmless(&document.directory))),
+        false => {
+            let count = units::plural(document.differences.len() as u64, "difference", "differences");
+            page.paragraph(&format!("{count} to {}:", harmless(&document.directory)));
+            differences(&mut page, &document.differences);
+        }
+    }
+    match &document.kernel {
+        Kernel::Sees(different) if different.is_empty() => page.paragraph("The kernel sees the same in it."),
+        Kernel::Sees(different) => {
+            page.paragraph("The kernel sees something else in it:");
+            differences(&mut page, different);
+        }
+        Kernel::NotAsked(why) => {
+            page.remark(&format!("The kernel was not asked: {}.", without_numbers(&harmless(why))));
+        }
+    }
+    page
+}
+
+fn differences(page: &mut Page, all: &[image::check::Difference]) {
+    let mut table = Table::new([("name", Align::Elastic), ("it", Align::Left)]);
+    all.iter().take(SHOWN).for_each(|one| table.row([harmless(&one.path), one.what.clone()]));
+    page.table(&table);
+    if all.len() > SHOWN {
+        page.remark(&format!("and {} more (--json lists all)", units::count((all.len() - SHOWN) as u64)));
+    }
+}
+
+/// What was written.
+pub fn extract(document: &ExtractDocument, width: usize) -> Page {
+    let mut page = Page::new(width);
+    let extracted = &document.extracted;
+    page.paragraph(&format!(
+        "{}: {} of {}.",
+        harmless(&document.directory),
+        units::plural(extracted.files, "file", "files"),
+        units::bytes(extracted.content)
+    ));
+    if extracted.owned_otherwise > 0 {
+        let text = format!(
+            "{} belong to you now and have no rights of their own: only root can give them their owners",
+            units::plural(extracted.owned_otherwise, "name", "names")
+        );
+        page.labelled(YELLOW, "warning: ", &text);
+    }
+    page
+}
+
+/// The image is no good; the program starts all the same.
+pub fn started_without(error: &Error) -> String {
+    let text = format!("the program starts from its directory, not from the image: {error}");
+    errors::warning_line(&without_numbers(&text), error.hint.as_deref())
+}

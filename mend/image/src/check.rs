@@ -1,0 +1,299 @@
+//! Whether an image is whole, and how what it holds differs from a directory.
+
+use crate::about::{About, Sum};
+use crate::format::BLOCK;
+use crate::read::{Contents, Image, Source};
+use crate::tree::{Node, Tree};
+use model::{Bytes, Error, Exit, Result, shown};
+use serde::Serialize;
+use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+/// How much is read at a time.
+const AT_ONCE: u64 = 1 << 20;
+
+/// An image that is open, with what thaw wrote behind it.
+#[derive(Debug)]
+pub struct Opened {
+    /// Where it is.
+    pub path: PathBuf,
+    /// The file.
+    pub file: File,
+    /// What is known of it.
+    pub about: About,
+}
+
+impl Opened {
+    /// Opens an image. That its metadata are those that were written is checked: the kernel looks at nothing else
+    /// before a file is read.
+    ///
+    /// # Errors
+    /// It is no image of thaw's, was cut off, or its metadata were changed.
+    pub fn open(path: &Path) -> Result<Self> {
+        let file = os::file::open_regular(path)
+            .map_err(|cause| Error::on(Exit::of_unreadable(&cause), "cannot open the image", path).because(cause))?;
+        let about = About::decode(file.size(), &mut |at, bytes| file.read_into(at, bytes));
+        let about = about.map_err(|why| damaged(path, why))?;
+        let opened = Self { path: path.to_owned(), file, about };
+        opened.compare(0, opened.about.metadata.0, opened.about.metadata_sum, "its metadata were changed")?;
+        Ok(opened)
+    }
+
+    /// Checks the sum of all data too, which reads all of it.
+    ///
+    /// # Errors
+    /// They were changed.
+    pub fn check_data(&self) -> Result<()> {
+        let About { metadata, image, data_sum, .. } = &self.about;
+        self.compare(metadata.0, image.0, *data_sum, "its data were changed")
+    }
+
+    fn compare(&self, from: u64, to: u64, expected: Sum, why: &str) -> Result<()> {
+        let mut sum = Sha256::new();
+        let mut bytes = vec![0; AT_ONCE as usize];
+        let mut at = from;
+        while at < to {
+            os::interrupt::check()?;
+            let piece = &mut bytes[..AT_ONCE.min(to - at) as usize];
+            self.file
+                .read_into(at, piece)
+                .map_err(|cause| Error::on(Exit::Data, "cannot read the image", &self.path).because(cause))?;
+            sum.update(&piece);
+            at += piece.len() as u64;
+        }
+        match expected.0[..] == sum.finalize()[..] {
+            true => Ok(()),
+            false => Err(damaged(&self.path, why.to_owned())),
+        }
+    }
+
+    /// Its directories, read with thaw's own code.
+    ///
+    /// # Errors
+    /// They are damaged.
+    pub fn contents(&self) -> Result<(Image<'_>, Contents)> {
+        let read = || {
+            let image = Image::open(&self.file)?;
+            if image.size() != self.about.image.0 {
+                return Err("it says another length in front than at its end".to_owned());
+            }
+            let contents = image.contents()?;
+            Ok((image, contents))
+        };
+        read().map_err(|why| damaged(&self.path, why))
+    }
+}
+
+fn damaged(path: &Path, why: String) -> Error {
+    Error::on(Exit::Data, "cannot use the image", path)
+        .because(why)
+        .hint("make it again with `thaw image make`; nothing of it was given to the kernel")
+}
+
+/// What was found to be whole.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Checked {
+    /// Files of which every byte was read.
+    pub files: u64,
+    /// Their bytes.
+    pub content: Bytes,
+    /// Bytes of the image that belong to nothing.
+    pub unused: Bytes,
+}
+
+/// Reads every file of an image, and checks all sums and where everything lies.
+///
+/// # Errors
+/// It is damaged.
+pub fn whole(opened: &Opened) -> Result<Checked> {
+    opened.check_data()?;
+    let (image, contents) = opened.contents()?;
+    let failed = |why| damaged(&opened.path, why);
+    let unused = image.unused(&contents, opened.about.metadata.0).map_err(failed)?;
+    let mut checked = Checked { unused: Bytes(unused), ..Checked::default() };
+    for (number, node) in contents.tree.nodes.iter().enumerate().filter(|(_, node)| node.is_file()) {
+        os::interrupt::check()?;
+        let mut len = 0;
+        let mut count = |bytes: &[u8]| {
+            len += bytes.len() as u64;
+            Ok(())
+        };
+        image.read(&contents, number, &mut count).map_err(failed)?;
+        if len != node.size {
+            return Err(failed(format!("'{}' is longer or shorter than it says", shown(&node.path))));
+        }
+        checked.files += 1;
+        checked.content += Bytes(len);
+    }
+    Ok(checked)
+}
+
+/// Something that is otherwise in an image than in its directory.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Difference {
+    /// The name, below the directory.
+    pub path: String,
+    /// What differs.
+    pub what: String,
+}
+
+/// The content of a node's file, as a sum.
+pub type ContentOf<'a> = dyn FnMut(usize) -> Result<[u8; 32]> + 'a;
+
+/// The content of files in a directory.
+pub fn on_disk<'a>(root: &'a Path, tree: &'a Tree) -> impl FnMut(usize) -> Result<[u8; 32]> + 'a {
+    |node| {
+        let path = root.join(&tree.nodes[node].path);
+        let mut bytes = vec![0; AT_ONCE as usize];
+        let read = os::file::open_regular(&path).and_then(|mut file| {
+            let mut sum = Sha256::new();
+            loop {
+                match file.read(&mut bytes)? {
+                    0 => return Ok(sum.finalize().into()),
+                    len => sum.update(&bytes[..len]),
+                }
+            }
+        });
+        read.map_err(|cause| Error::on(Exit::Machine, "cannot read", &path).because(cause))
+    }
+}
+
+/// The content of files in an image.
+pub fn in_image<'a>(
+    opened: &'a Opened,
+    image: &'a Image<'a>,
+    contents: &'a Contents,
+) -> impl FnMut(usize) -> Result<[u8; 32]> + 'a {
+    |node| {
+        let mut sum = Sha256::new();
+        let mut add = |bytes: &[u8]| {
+            sum.update(bytes);
+            Ok(())
+        };
+        image.read(contents, node, &mut add).map_err(|why| damaged(&opened.path, why))?;
+        Ok(sum.finalize().into())
+    }
+}
+
+/// Every name, kind, mode, owner, time, attribute, link, device and byte that differs.
+///
+/// # Errors
+/// Content cannot be read.
+pub fn differences(expected: (&Tree, &mut ContentOf<'_>), is: (&Tree, &mut ContentOf<'_>)) -> Result<Vec<Difference>> {
+    let (names, other_names) = (expected.0.by_name(), is.0.by_name());
+    let mut found = Vec::new();
+    let mut differs = |path: &Path, what: &str| {
+        let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
+        found.push(Difference { path: shown(path), what: what.to_owned() });
+    };
+    for path in other_names.keys().filter(|path| !names.contains_key(*path)) {
+        differs(path, ONLY_THERE);
+    }
+    // Which node is which: hard links are nodes of several names.
+    let mut same: BTreeMap<usize, usize> = BTreeMap::new();
+    for (path, node) in &names {
+        let Some(other) = other_names.get(path) else {
+            differs(path, MISSING);
+            continue;
+        };
+        let (one, two) = (&expected.0.nodes[*node], &is.0.nodes[*other]);
+        if let Some(known) = same.insert(*node, *other) {
+            if known != *other {
+                differs(path, "is no hard link of the same file");
+            }
+            continue;
+        }
+        for what in about_nodes(one, two) {
+            differs(path, what);
+        }
+        if one.is_file() && two.is_file() && one.size == two.size && (expected.1)(*node)? != (is.1)(*other)? {
+            differs(path, "has other content");
+        }
+    }
+    Ok(found)
+}
+
+/// What is said of a name that the directory does not have, of one that the image does not have, of another time.
+const ONLY_THERE: &str = "is only in the image";
+const MISSING: &str = "is not in the image";
+const OTHER_TIME: &str = "has another time";
+
+fn about_nodes(one: &Node, two: &Node) -> Vec<&'static str> {
+    if one.kind() != two.kind() {
+        return vec!["is of another kind"];
+    }
+    let pairs = [
+        (one.mode == two.mode, "has another mode"),
+        ((one.uid, one.gid) == (two.uid, two.gid), "has another owner"),
+        ((one.mtime, one.mtime_ns) == (two.mtime, two.mtime_ns), OTHER_TIME),
+        (one.size == two.size, "has another size"),
+        (one.device == two.device, "is another device"),
+        (one.target == two.target, "points to something else"),
+        (one.attributes == two.attributes, "has other extended attributes"),
+        (one.names == two.names, "has another number of names"),
+    ];
+    pairs.into_iter().filter(|(same, _)| !same).map(|(_, what)| what).collect()
+}
+
+/// What differs between a directory and the image that was made of it, as far as names, sizes and times tell; `None`:
+/// nothing was changed since.
+///
+/// # Errors
+/// The directory cannot be looked at; the image's is damaged.
+pub fn changed_since(opened: &Opened, now: &Tree) -> Result<Option<String>> {
+    if now.sum() == opened.about.tree_sum.0 {
+        return Ok(None);
+    }
+    let (_, contents) = opened.contents()?;
+    // What only one call for each name tells.
+    let as_looked_at = |tree: &Tree| {
+        let nodes = tree.nodes.iter().map(|node| Node { attributes: Vec::new(), target: Vec::new(), ..node.clone() });
+        Tree { nodes: nodes.collect() }
+    };
+    let nothing = |_: usize| Ok([0; 32]);
+    let found = differences((&as_looked_at(now), &mut { nothing }), (&as_looked_at(&contents.tree), &mut { nothing }))?;
+    // A directory's time is another one because of what is in it.
+    let first = found.iter().min_by_key(|found| match found.what.as_str() {
+        ONLY_THERE | MISSING => 0,
+        OTHER_TIME => 2,
+        _ => 1,
+    });
+    let first = first.map(|first| match first.what.as_str() {
+        MISSING => format!("{} is new", first.path),
+        ONLY_THERE => format!("{} is gone", first.path),
+        what => format!("{} {what}", first.path),
+    });
+    Ok(Some(first.unwrap_or_else(|| "something in it was written or renamed".to_owned())))
+}
+
+/// Pages of needed clusters and where they lie: how many of an image's clusters lie in the stretch of a start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Clusters {
+    /// Clusters, and stored pages in a row.
+    pub all: u64,
+    /// Of these, in the stretch that starts need.
+    pub needed: u64,
+    /// Bytes of files that are in that stretch.
+    pub needed_content: Bytes,
+}
+
+/// Counts clusters.
+///
+/// # Errors
+/// The image is damaged.
+pub fn clusters(opened: &Opened, image: &Image<'_>, contents: &Contents) -> Result<Clusters> {
+    let mut counted = Clusters::default();
+    for node in 0..contents.tree.nodes.len() {
+        for piece in image.pieces(contents, node).map_err(|why| damaged(&opened.path, why))? {
+            counted.all += 1;
+            if (piece.block + piece.blocks()) * BLOCK <= opened.about.start.0 {
+                counted.needed += 1;
+                counted.needed_content += Bytes(piece.pages * BLOCK);
+            }
+        }
+    }
+    Ok(counted)
+}

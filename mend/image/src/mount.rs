@@ -1,0 +1,222 @@
+//! An image over its directory, for one process and what it starts: in a mount namespace of its own. Nobody else sees
+//! it, and it is gone with the last process in there, whatever ends that: there is nothing to put back, but for a
+//! setting of the loop device where the kernel cannot mount files.
+
+use crate::check::{Difference, Opened, differences, in_image, on_disk};
+use crate::tree::{Detail, Tree};
+use model::{Error, Exit, Result};
+use os::covers::leave_machine;
+use os::journal::{self, Entry, Undo};
+use os::loopdev::{Below, LoopDevice};
+use rustix::fs::{FlockOperation, StatVfsMountFlags};
+use std::collections::BTreeSet;
+use std::ffi::{CString, OsString};
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Where the kernel shows how much is read ahead, by file system.
+const SETTINGS: &str = "/sys/class/bdi";
+/// A start is over after this, as far as reading around faults goes.
+const SETTLED: Duration = Duration::from_secs(30);
+
+/// Whom an image's files are trusted as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trust {
+    /// Only root can change the image: what has rights of its own in it (setuid, devices) has them.
+    Root,
+    /// Somebody else can: nothing in it has rights of its own.
+    Other,
+}
+
+/// What the kernel mounts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// The image's file; Linux 6.12.
+    File,
+    /// A loop device on it.
+    Loop,
+}
+
+/// How much the kernel reads around a fault, on one mounted image.
+#[derive(Debug)]
+pub struct ReadAround {
+    file: File,
+    before: String,
+    /// Of a loop device, which outlives the image.
+    entry: Option<Entry>,
+}
+
+impl ReadAround {
+    /// None: neighbours in a file lie elsewhere in an ordered image, so that each would cost a request.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    pub fn off(&mut self) -> io::Result<()> {
+        self.file.write_all(b"0")
+    }
+
+    /// As it was, when the start is over, or the program: what no start needs lies in the order of the files. To be
+    /// called in a process of its own.
+    pub fn back_after(mut self, program: BorrowedFd<'_>) {
+        let mut poll = libc::pollfd { fd: program.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+        // SAFETY: one `pollfd` is read and written.
+        unsafe { libc::poll(&mut poll, 1, SETTLED.as_millis() as libc::c_int) };
+        match self.entry.take() {
+            Some(entry) => drop(entry),
+            // Gone with the image, if that is.
+            None => _ = self.file.write_all(self.before.as_bytes()),
+        }
+    }
+}
+
+/// Moves this thread into a mount namespace of its own and mounts the image over its directory there, in the first of
+/// these ways that the kernel has.
+///
+/// # Errors
+/// This is not root; the kernel cannot mount it; it cannot be told how much is read around faults on it. The thread may
+/// be in a namespace of its own then, in which nothing is covered.
+pub fn over(opened: &Opened, directory: &Path, trust: Trust, ways: &[Way]) -> Result<ReadAround> {
+    leave(opened)?;
+    let mut tried = ways.iter().map(|way| mount_by(*way, opened, directory, trust));
+    let first = tried.next().unwrap_or_else(|| Err(Error::bug("no way to mount an image")));
+    let mounted = match first {
+        Err(error) if is_no_file(&error) => tried.next().unwrap_or(Err(error)),
+        first => first,
+    };
+    read_around(mounted?).map_err(|cause| {
+        uncover(directory);
+        Error::on(Exit::Machine, "cannot tell how much is read around faults on the image", &opened.path)
+            .because(cause)
+            .hint("another program mounted something at the same moment? then start it again")
+    })
+}
+
+/// Takes the image away again, where this thread is.
+pub fn uncover(directory: &Path) {
+    if let Ok(place) = CString::new(directory.as_os_str().as_bytes()) {
+        // SAFETY: the string ends with a zero and lives through the call.
+        unsafe { libc::umount2(place.as_ptr(), libc::MNT_DETACH | libc::UMOUNT_NOFOLLOW) };
+    }
+}
+
+/// What was mounted.
+enum Mounted {
+    /// The file; these settings came with it.
+    File(Vec<OsString>),
+    /// This device.
+    Loop(LoopDevice),
+}
+
+fn read_around(mounted: Mounted) -> io::Result<ReadAround> {
+    let (path, before, entry) = match mounted {
+        Mounted::File(new) => {
+            let [name] = &new[..] else { return Err(io::Error::other(format!("{} settings are new", new.len()))) };
+            let path = Path::new(SETTINGS).join(name).join("read_ahead_kb");
+            let before = fs::read_to_string(&path)?.trim().to_owned();
+            (path, before, None)
+        }
+        Mounted::Loop(device) => {
+            let path = device.setting_file("read_ahead_kb");
+            let known = device.before.iter().find(|(name, _)| *name == "read_ahead_kb");
+            let before = known.map(|(_, before)| before.clone()).filter(|before| !before.is_empty());
+            let before = before.ok_or_else(|| io::Error::other("the loop device does not say it"))?;
+            let undo = Undo::WriteFile { path: path.clone(), text: before.clone() };
+            (path, before, Some(journal::hold(undo, || Ok(())).map_err(io::Error::other)?))
+        }
+    };
+    Ok(ReadAround { file: fs::OpenOptions::new().write(true).open(path)?, before, entry })
+}
+
+fn leave(opened: &Opened) -> Result<()> {
+    leave_machine(0).map_err(|number| cannot(opened, io::Error::from_raw_os_error(number)))
+}
+
+/// The kernel wants a block device in the place of a file.
+fn is_no_file(error: &Error) -> bool {
+    let cause = error.cause.as_ref().and_then(|cause| cause.downcast_ref::<io::Error>());
+    cause.is_some_and(|cause| cause.raw_os_error() == Some(libc::ENOTBLK))
+}
+
+fn cannot(opened: &Opened, cause: io::Error) -> Error {
+    let hint = match cause.raw_os_error() {
+        Some(libc::EPERM) => "only root can mount: run it with sudo; the program still runs as you",
+        Some(libc::ENOTBLK) => "this needs Linux 6.12 or newer with CONFIG_EROFS_FS_BACKED_BY_FILE",
+        Some(libc::ENODEV) => "this kernel has no EROFS (CONFIG_EROFS_FS)",
+        _ => "the kernel says more in its log (dmesg); zstd needs Linux 6.10, `--compression lz4` less",
+    };
+    Error::on(Exit::Machine, "the kernel cannot mount the image", &opened.path).because(cause).hint(hint)
+}
+
+/// Mounts it in the namespace where this thread is.
+fn mount_by(way: Way, opened: &Opened, directory: &Path, trust: Trust) -> Result<Mounted> {
+    let cannot = |cause| cannot(opened, cause);
+    let flags = flags(directory, trust).map_err(cannot)?;
+    if way == Way::Loop {
+        let device = LoopDevice::attach(opened.file.as_fd(), "thaw image", Below::Cached)?;
+        mount(&device.path, directory, flags).map_err(cannot)?;
+        return Ok(Mounted::Loop(device));
+    }
+    // Which setting is new is known as long as nobody else mounts: other ones of thaw wait.
+    let settings = File::open(SETTINGS).map_err(cannot)?;
+    rustix::fs::flock(&settings, FlockOperation::LockExclusive).map_err(|cause| cannot(cause.into()))?;
+    let before = names().map_err(cannot)?;
+    // The open file, not its name: what is mounted is what was checked.
+    let source = PathBuf::from(format!("/proc/thread-self/fd/{}", opened.file.as_raw_fd()));
+    mount(&source, directory, flags).map_err(cannot)?;
+    Ok(Mounted::File(names().map_err(cannot)?.difference(&before).cloned().collect()))
+}
+
+fn mount(source: &Path, directory: &Path, flags: libc::c_ulong) -> io::Result<()> {
+    let text = |path: &Path| CString::new(path.as_os_str().as_bytes()).map_err(io::Error::other);
+    let (source, place) = (text(source)?, text(directory)?);
+    // SAFETY: the strings end with a zero and live through the call, which takes no data.
+    match unsafe { libc::mount(source.as_ptr(), place.as_ptr(), c"erofs".as_ptr(), flags, std::ptr::null()) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+fn names() -> io::Result<BTreeSet<OsString>> {
+    fs::read_dir(SETTINGS)?.map(|one| one.map(|one| one.file_name())).collect()
+}
+
+/// What is forbidden where the directory lies is forbidden in the image.
+fn flags(directory: &Path, trust: Trust) -> io::Result<libc::c_ulong> {
+    let is = rustix::fs::statvfs(directory)?.f_flag;
+    let mut flags = libc::MS_RDONLY;
+    for (known, flag) in [
+        (StatVfsMountFlags::NOSUID, libc::MS_NOSUID),
+        (StatVfsMountFlags::NODEV, libc::MS_NODEV),
+        (StatVfsMountFlags::NOEXEC, libc::MS_NOEXEC),
+    ] {
+        if is.contains(known) {
+            flags |= flag;
+        }
+    }
+    if trust == Trust::Other {
+        flags |= libc::MS_NOSUID | libc::MS_NODEV;
+    }
+    Ok(flags)
+}
+
+/// What the kernel sees otherwise in an image than thaw's reader, mounted for this question alone.
+///
+/// # Errors
+/// This is not root; the kernel cannot mount it so; the image is damaged.
+pub fn differences_to_kernel(opened: &Opened, directory: &Path, way: Way) -> Result<Vec<Difference>> {
+    let asked = || {
+        leave(opened)?;
+        let _mounted = mount_by(way, opened, directory, Trust::Other)?;
+        let seen: Tree = Tree::walk(directory, Detail::Whole)?;
+        let (image, contents) = opened.contents()?;
+        let mut own = in_image(opened, &image, &contents);
+        differences((&contents.tree, &mut own), (&seen, &mut on_disk(directory, &seen)))
+    };
+    // The namespace is that thread's, and ends with it.
+    let thread = std::thread::scope(|scope| scope.spawn(asked).join());
+    thread.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}

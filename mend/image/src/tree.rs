@@ -1,0 +1,241 @@
+//! A directory as values: which names it has, what each is, and what is known of it. The same for one on a disk and for
+//! one in an image, so that they can be compared.
+
+use model::{Error, Exit, Result};
+use rustix::fs::{lgetxattr, llistxattr};
+use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::fs::{self, Metadata};
+use std::io;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// How much is looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Detail {
+    /// Names, and what one call for each tells.
+    Names,
+    /// Extended attributes and what links point to, too.
+    Whole,
+}
+
+/// A file, a directory, or what else has an inode.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Node {
+    /// The first of its names, below the root; the root's is empty.
+    pub path: PathBuf,
+    /// Kind and permissions, as `st_mode`.
+    pub mode: u32,
+    /// The user.
+    pub uid: u32,
+    /// The group.
+    pub gid: u32,
+    /// When the content was last changed, seconds since 1970.
+    pub mtime: i64,
+    /// The nanoseconds of that.
+    pub mtime_ns: u32,
+    /// Bytes of a file, or of what a link points to; 0 for all else.
+    pub size: u64,
+    /// The number of a device.
+    pub device: u64,
+    /// What a symbolic link points to.
+    pub target: Vec<u8>,
+    /// Extended attributes, by name.
+    pub attributes: Vec<(Vec<u8>, Vec<u8>)>,
+    /// What a directory holds, by name: the numbers of nodes.
+    pub children: Vec<(Vec<u8>, usize)>,
+    /// Names within the tree; of a directory two, and one for each directory in it.
+    pub names: u32,
+    /// When anything of the inode was last changed; nobody can set it. An image does not know it.
+    pub changed: (i64, i64),
+}
+
+impl Node {
+    /// The part of the mode that says what it is.
+    pub fn kind(&self) -> u32 {
+        self.mode & libc::S_IFMT
+    }
+
+    /// Whether it is a regular file.
+    pub fn is_file(&self) -> bool {
+        self.kind() == libc::S_IFREG
+    }
+
+    /// Whether it is a directory.
+    pub fn is_directory(&self) -> bool {
+        self.kind() == libc::S_IFDIR
+    }
+
+    fn of(path: PathBuf, about: &Metadata) -> Self {
+        let kind = about.mode() & libc::S_IFMT;
+        Self {
+            path,
+            mode: about.mode(),
+            uid: about.uid(),
+            gid: about.gid(),
+            mtime: about.mtime(),
+            mtime_ns: about.mtime_nsec() as u32,
+            size: if kind == libc::S_IFREG || kind == libc::S_IFLNK { about.size() } else { 0 },
+            device: if kind == libc::S_IFCHR || kind == libc::S_IFBLK { about.rdev() } else { 0 },
+            names: if kind == libc::S_IFDIR { 2 } else { 1 },
+            changed: (about.ctime(), about.ctime_nsec()),
+            ..Self::default()
+        }
+    }
+}
+
+/// A directory and all that is in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tree {
+    /// The root first, each directory before what is in it, names in the order of their bytes.
+    pub nodes: Vec<Node>,
+}
+
+impl Tree {
+    /// Looks at a directory. Two looks at the same directory are equal.
+    ///
+    /// # Errors
+    /// It is none, or something in it cannot be looked at; another file system is mounted in it.
+    pub fn walk(root: &Path, detail: Detail) -> Result<Self> {
+        let about = fs::symlink_metadata(root).map_err(|cause| unreadable(root, cause))?;
+        if !about.is_dir() {
+            return Err(Error::on(Exit::Usage, "this is no directory:", root).hint("name the program's directory"));
+        }
+        let mut walk = Walk { root, dev: about.dev(), detail, nodes: Vec::new(), linked: BTreeMap::new() };
+        walk.add(PathBuf::new(), &about)?;
+        Ok(Self { nodes: walk.nodes })
+    }
+
+    /// A sum of all that one call for each name tells, with the times of change, which nobody can set. It differs when
+    /// anything in the directory was changed, came or went.
+    pub fn sum(&self) -> [u8; 32] {
+        let mut sum = Sha256::new();
+        for node in &self.nodes {
+            let words = [
+                u64::from(node.mode),
+                u64::from(node.uid),
+                u64::from(node.gid),
+                node.mtime as u64,
+                u64::from(node.mtime_ns),
+                node.size,
+                node.device,
+                node.changed.0 as u64,
+                node.changed.1 as u64,
+                node.children.len() as u64,
+            ];
+            words.iter().for_each(|word| sum.update(word.to_le_bytes()));
+            for (name, child) in &node.children {
+                sum.update([name.len() as u8]);
+                sum.update(name);
+                sum.update((*child as u64).to_le_bytes());
+            }
+        }
+        sum.finalize().into()
+    }
+
+    /// All names but the root's, each with its node.
+    pub fn names(&self) -> impl Iterator<Item = (PathBuf, usize)> {
+        let directories = self.nodes.iter().filter(|node| node.is_directory());
+        directories.flat_map(|node| {
+            node.children.iter().map(|(name, child)| (node.path.join(OsStr::from_bytes(name)), *child))
+        })
+    }
+
+    /// The nodes by all their names.
+    pub fn by_name(&self) -> BTreeMap<PathBuf, usize> {
+        self.names().chain([(PathBuf::new(), 0)]).collect()
+    }
+}
+
+struct Walk<'a> {
+    root: &'a Path,
+    dev: u64,
+    detail: Detail,
+    nodes: Vec<Node>,
+    /// Files that have several names, by device and inode.
+    linked: BTreeMap<(u64, u64), usize>,
+}
+
+impl Walk<'_> {
+    fn add(&mut self, path: PathBuf, about: &Metadata) -> Result<usize> {
+        let id = (about.dev(), about.ino());
+        let has_names = !about.is_dir() && about.nlink() > 1;
+        if has_names && let Some(known) = self.linked.get(&id) {
+            self.nodes[*known].names += 1;
+            return Ok(*known);
+        }
+        let number = self.nodes.len();
+        let full = self.root.join(&path);
+        let mut node = Node::of(path.clone(), about);
+        if self.detail == Detail::Whole {
+            node.attributes = attributes(&full).map_err(|cause| unreadable(&full, cause))?;
+            if about.is_symlink() {
+                node.target =
+                    fs::read_link(&full).map_err(|cause| unreadable(&full, cause))?.into_os_string().into_vec();
+            }
+        }
+        self.nodes.push(node);
+        if has_names {
+            self.linked.insert(id, number);
+        }
+        if about.is_dir() {
+            self.fill(number, &path, &full, about)?;
+        }
+        Ok(number)
+    }
+
+    fn fill(&mut self, number: usize, path: &Path, full: &Path, about: &Metadata) -> Result<()> {
+        os::interrupt::check()?;
+        if about.dev() != self.dev {
+            return Err(Error::on(Exit::Usage, "another file system is mounted in the directory:", full)
+                .hint("an image is of one file system; name a directory without it"));
+        }
+        let names = fs::read_dir(full).and_then(|entries| {
+            entries.map(|entry| entry.map(|entry| entry.file_name())).collect::<io::Result<Vec<_>>>()
+        });
+        let mut names = names.map_err(|cause| unreadable(full, cause))?;
+        names.sort_unstable_by(|one, other| one.as_bytes().cmp(other.as_bytes()));
+        for name in names {
+            let full = full.join(&name);
+            let about = fs::symlink_metadata(&full).map_err(|cause| unreadable(&full, cause))?;
+            let child = self.add(path.join(&name), &about)?;
+            self.nodes[number].names += u32::from(about.is_dir());
+            self.nodes[number].children.push((name.into_vec(), child));
+        }
+        Ok(())
+    }
+}
+
+fn unreadable(path: &Path, cause: io::Error) -> Error {
+    let error = Error::on(Exit::of_unreadable(&cause), "cannot look at", path);
+    match cause.kind() {
+        io::ErrorKind::PermissionDenied => error.because(cause).hint("run it as root, or as who may read all of it"),
+        _ => error.because(cause),
+    }
+}
+
+/// All extended attributes that this user may see, by name. A link's are its own.
+fn attributes(path: &Path) -> io::Result<Vec<(Vec<u8>, Vec<u8>)>> {
+    // The kernel's own limits for lists and for values.
+    let mut room = vec![0_u8; 64 << 10];
+    let listed = match llistxattr(path, &mut room[..]) {
+        // A file system without any.
+        Err(rustix::io::Errno::NOTSUP) => return Ok(Vec::new()),
+        listed => listed?,
+    };
+    let names: Vec<Vec<u8>> =
+        room[..listed].split(|byte| *byte == 0).filter(|name| !name.is_empty()).map(<[u8]>::to_vec).collect();
+    let mut attributes = Vec::with_capacity(names.len());
+    for name in names {
+        match lgetxattr(path, &name[..], &mut room[..]) {
+            Ok(len) => attributes.push((name, room[..len].to_vec())),
+            // Gone meanwhile.
+            Err(rustix::io::Errno::NODATA) => {}
+            Err(cause) => return Err(cause.into()),
+        }
+    }
+    attributes.sort_unstable();
+    Ok(attributes)
+}
