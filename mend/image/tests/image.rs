@@ -7,7 +7,7 @@ use image::check::{Difference, Opened, changed_since, differences, in_image, on_
 use image::extract::extract;
 use image::mount::{Way, differences_to_kernel};
 use image::order::Need;
-use image::read::Piece;
+use image::read::{Image, Piece, Source};
 use image::tree::{Detail, Tree};
 use image::write::Compression;
 use model::Exit;
@@ -213,6 +213,69 @@ fn an_image_that_was_cut_off_or_changed_is_refused() {
         changed[at] ^= 1 << dice.below(8);
         fs::write(&damaged, &changed).unwrap();
         assert_eq!(Opened::open(&damaged).unwrap_err().exit, Exit::Data, "byte {at}");
+    }
+}
+
+/// Reads all that a reader takes of these bytes; how many files, if it takes the directories.
+fn read(bytes: &[u8], metadata: u64) -> Option<u64> {
+    let source = InMemory(bytes.to_vec());
+    let image = Image::open(&source).ok()?;
+    let contents = image.contents().ok()?;
+    let _ = image.unused(&contents, metadata);
+    let mut whole = 0;
+    for (number, node) in contents.tree.nodes.iter().enumerate().filter(|(_, node)| node.is_file()) {
+        let mut len = 0;
+        let mut count = |piece: &[u8]| {
+            len += piece.len() as u64;
+            Ok(())
+        };
+        if image.read(&contents, number, &mut count).is_ok() {
+            assert_eq!(len, node.size);
+            whole += 1;
+        }
+    }
+    Some(whole)
+}
+
+struct InMemory(Vec<u8>);
+
+impl Source for InMemory {
+    fn size(&self) -> u64 {
+        self.0.len() as u64
+    }
+
+    fn read_into(&self, at: u64, bytes: &mut [u8]) -> std::io::Result<()> {
+        self.0[..].read_into(at, bytes)
+    }
+}
+
+/// Without sums in front of it, the reader itself refuses or reads; it never panics, nor is a file longer than it says.
+#[test]
+fn whatever_is_in_the_metadata_the_reader_comes_to_an_end() {
+    let home = tempfile::tempdir_in("/var/tmp").unwrap();
+    let (root, target) = (home.path().join("root"), home.path().join("a.img"));
+    fs::create_dir_all(root.join("lib")).unwrap();
+    let mut dice = Dice(31);
+    for number in 0..20 {
+        let len = dice.below(40_000) as usize;
+        let content = dice.content(len);
+        fs::write(root.join(if number % 2 == 0 { "lib" } else { "" }).join(format!("{number}")), content).unwrap();
+    }
+    for compression in BOTH {
+        let (_, about) = make(&root, &[], compression, &target);
+        let bytes = fs::read(&target).unwrap();
+        assert_eq!(read(&bytes, about.metadata.0), Some(20));
+        let mut refused = 0;
+        for _ in 0..400 {
+            let mut changed = bytes.clone();
+            // The first block has a checksum of its own; what is read first stands behind it.
+            for _ in 0..1 + dice.below(3) {
+                let at = 4096 + dice.below(about.metadata.0 - 4096) as usize;
+                changed[at] = dice.below(256) as u8;
+            }
+            refused += u64::from(read(&changed, about.metadata.0) != Some(20));
+        }
+        assert!(refused > 20, "{refused} of 400 were noticed");
     }
 }
 
