@@ -1,11 +1,14 @@
 //! image: from a recorded start to a program that starts from one; above all that it always starts, from what was
 //! checked, and that nothing stays mounted.
 
+use crate::made;
 use crate::scratch::{Said, Scratch, alone};
+use model::Bytes;
 use std::path::Path;
 use std::process::Command;
 
-/// A directory with a program in it that prints files, a recording of it, and its image; `None`: counted as skipped.
+/// A directory with a program in it that prints files, and its image by a recording that names two parts of one file;
+/// `None`: counted as skipped.
 fn made(scratch: &Scratch) -> Option<()> {
     if !testing::root_or_skip() {
         return None;
@@ -15,19 +18,16 @@ fn made(scratch: &Scratch) -> Option<()> {
         return None;
     }
     // Lines that differ, so that they become smaller and no two pages are the same.
-    let lines: String = (0..40_000).map(|line| format!("line {line} of what the program reads\n")).collect();
-    scratch.write("app/data", lines);
+    let lines: String = (0..60_000).map(|line| format!("line {line} of what the program reads\n")).collect();
+    let data = scratch.write("app/data", lines);
     scratch.write("app/lib/unused", vec![b'x'; 300_000]);
     testing::copy_program("/bin/cat", scratch.path("app/cat"));
-    Command::new("sync").status().unwrap();
-    let program = scratch.path("app/cat");
-    let record = ["record", "-q", "--state", "cold", "--runs", "1", "--trace-runs", "1", "--readahead", "0", "--"];
-    let words: Vec<&str> = record.into_iter().chain([program.to_str().unwrap(), "app/data"]).collect();
-    scratch.thaw(words).exits(0);
-    scratch
-        .thaw(["image", "make", "app", "--from", "thaw.thaw", "-o", "a.img"])
-        .exits(0)
-        .says("A start needs the first");
+    let mut trace = made::trace_of(2);
+    trace.files[0].size = Bytes(std::fs::metadata(&data).unwrap().len());
+    trace.files[0].path = data;
+    made::with_trace(&scratch.path("a.thaw"), &[900], &[300], Some(&trace));
+    let said = scratch.thaw(["image", "make", "app", "--from", "a.thaw", "-o", "a.img"]).exits(0);
+    said.says("A start needs the first").says_not("warning");
     Some(())
 }
 
@@ -41,7 +41,14 @@ fn a_recorded_start_becomes_an_image_from_which_the_program_starts() {
     let _machine = alone();
     let scratch = Scratch::new();
     let Some(()) = made(&scratch) else { return };
-    let stat = scratch.thaw(["image", "stat", "a.img", "--json"]).exits(0).json();
+    // A start as it is really recorded, to the page.
+    Command::new("sync").status().unwrap();
+    let program = scratch.path("app/cat");
+    let record = ["record", "-q", "--state", "app", "--runs", "1", "--trace-runs", "1", "--readahead", "0", "--"];
+    let words: Vec<&str> = record.into_iter().chain([program.to_str().unwrap(), "app/data"]).collect();
+    scratch.thaw(words).exits(0);
+    scratch.thaw(["image", "make", "app", "--from", "thaw.thaw", "-o", "real.img"]).exits(0);
+    let stat = scratch.thaw(["image", "stat", "real.img", "--json"]).exits(0).json();
     let about = &stat["about"];
     let number = |name: &str| about[name].as_u64().unwrap();
     assert_eq!((&stat["schema"], &about["source"]), (&"thaw.image-stat/1".into(), &"exact".into()));
@@ -49,6 +56,7 @@ fn a_recorded_start_becomes_an_image_from_which_the_program_starts() {
     let needed = std::fs::metadata(scratch.path("app/data")).unwrap().len();
     assert!(stat["clusters"]["needed_content"].as_u64().unwrap() >= needed, "{stat:#}");
     assert_eq!(number("files"), 3);
+
     let verified = scratch.thaw(["image", "verify", "a.img", "--json"]).exits(0).json();
     assert_eq!(verified["differences"], serde_json::json!([]), "{verified:#}");
     let kernel = &verified["kernel"];
@@ -57,15 +65,14 @@ fn a_recorded_start_becomes_an_image_from_which_the_program_starts() {
     }
     assert_eq!(kernel["sees"], serde_json::json!([]), "{verified:#}");
     // Equal input, equal bytes; and nothing is replaced unasked.
-    scratch.thaw(["image", "make", "app", "--from", "thaw.thaw", "-o", "b.img"]).exits(0);
+    scratch.thaw(["image", "make", "app", "--from", "a.thaw", "-o", "b.img"]).exits(0);
     assert!(std::fs::read(scratch.path("a.img")).unwrap() == std::fs::read(scratch.path("b.img")).unwrap());
-    scratch.thaw(["image", "make", "app", "--from", "thaw.thaw", "-o", "b.img"]).exits(2).complains("there is already");
+    scratch.thaw(["image", "make", "app", "--from", "a.thaw", "-o", "b.img"]).exits(2).complains("there is already");
     scratch
-        .thaw(["image", "make", "app", "--from", "thaw.thaw", "-o", "app/c.img"])
+        .thaw(["image", "make", "app", "--from", "a.thaw", "-o", "app/c.img"])
         .exits(2)
         .complains("its own directory");
 
-    let program = scratch.path("app/cat");
     let run = |words: &[&str]| {
         let words: Vec<&str> = ["image", "run", "a.img", "--"].into_iter().chain(words.iter().copied()).collect();
         scratch.thaw(words)
@@ -94,7 +101,6 @@ fn a_recorded_start_becomes_an_image_from_which_the_program_starts() {
 
 #[test]
 fn what_was_changed_or_damaged_is_said_and_the_directory_itself_is_used() {
-    let _machine = alone();
     let scratch = Scratch::new();
     let Some(()) = made(&scratch) else { return };
     let program = scratch.path("app/cat");
@@ -138,7 +144,6 @@ fn what_was_changed_or_damaged_is_said_and_the_directory_itself_is_used() {
 
 #[test]
 fn a_killed_program_leaves_nothing_mounted() {
-    let _machine = alone();
     let scratch = Scratch::new();
     let Some(()) = made(&scratch) else { return };
     let mut command = scratch.command();
@@ -172,7 +177,6 @@ fn a_killed_program_leaves_nothing_mounted() {
 
 #[test]
 fn the_program_runs_as_who_asked() {
-    let _machine = alone();
     let scratch = Scratch::new();
     let Some(()) = made(&scratch) else { return };
     let mut command = scratch.command();
@@ -193,7 +197,7 @@ fn the_program_runs_as_who_asked() {
 fn a_recording_that_says_nothing_of_the_directory_makes_no_image() {
     let scratch = Scratch::new();
     scratch.write("app/data", "content");
-    crate::made::recording(&scratch.path("gone.thaw"), &[900], &[300]);
+    made::recording(&scratch.path("gone.thaw"), &[900], &[300]);
     let said = scratch.thaw(["image", "make", "app", "--from", "gone.thaw", "-o", "a.img"]).exits(1);
     said.complains("read nothing of the directory").hints("record");
     scratch.thaw(["image", "make", "missing", "--from", "gone.thaw", "-o", "a.img"]).exits(2).complains("missing");
