@@ -188,7 +188,7 @@ fn the_program_runs_as_who_asked() {
     // Who is not root cannot mount: the program starts from its directory.
     std::fs::set_permissions(scratch.path(""), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     if let Some(said) = scratch.thaw_as_nobody(["image", "run", "a.img", "--", "echo", "started"]) {
-        said.exits(0).says("started").complains("starts from its directory");
+        said.exits(0).says("started").complains("starts from its directory").complains("only root can mount");
     }
     scratch.nothing_left();
 }

@@ -299,6 +299,10 @@ pub fn start(asked: &Start<'_>, complain: &dyn Fn(&Error)) -> Result<NoProgram> 
 /// The image, if it may be put over its directory now.
 fn fit(asked: &Start<'_>, account: Option<&Account>) -> Result<Opened> {
     let path = asked.image;
+    if !rustix::process::geteuid().is_root() {
+        return Err(Error::on(Exit::Machine, "only root can mount the image", path)
+            .hint("run it with sudo: the program still runs as you"));
+    }
     if let Some((part, who)) = who_changes_but(path, account) {
         return Err(Error::on(Exit::Data, "somebody else can change the image", path)
             .because(format!("{}: {who}", shown(&part)))

@@ -3,7 +3,7 @@
 //!
 //! - [`tree`]: a directory as values: names, what each is, what is known of it;
 //! - [`order`]: pure: which pages of which files are compressed together, and in which order these clusters lie;
-//! - [`write`]: writes the image;
+//! - [`mod@write`]: writes the image;
 //! - [`about`]: what thaw adds behind it: of which directory it is, how much a start needs, sums;
 //! - [`read`]: reads an image with code of its own, which shares nothing but numbers of the format with the writer;
 //! - [`check`]: whether an image is whole, and what it holds differs from its directory or not;

@@ -1,5 +1,5 @@
-//! Writes an image: metadata in front, what starts need of it first; then clusters in the order of [`order`]; then what
-//! thaw adds ([`about`]). Equal directories, needs and settings give equal bytes.
+//! Writes an image: metadata in front, what starts need of it first; then clusters in the order of [`crate::order`];
+//! then what thaw adds ([`crate::about`]). Equal directories, needs and settings give equal bytes.
 //!
 //! Where each inode lies is known before anything is compressed, because an index has an entry for each page whatever
 //! becomes of it. So data are compressed and written one after the other, and metadata at the end, into their place.
