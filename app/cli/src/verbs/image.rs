@@ -11,10 +11,9 @@ use work::images::{self, Start, Wanted};
 /// # Errors
 /// See each one.
 pub fn run(args: &ImageArgs) -> Result<Exit> {
-    match &args.verb {
-        // Becomes the program: signals are its own.
-        ImageVerb::Run(args) => return start(args),
-        _ => os::interrupt::install()?,
+    // What becomes a program leaves its signals alone.
+    if !matches!(args.verb, ImageVerb::Run(_)) {
+        os::interrupt::install()?;
     }
     match &args.verb {
         ImageVerb::Make(args) => make(args),
