@@ -203,4 +203,4 @@ program starts from its directory, and a warning says why.";
 const RUN_EXAMPLES: &str = "\
 Examples:
   sudo thaw image run ff.img -- firefox-esr
-  sudo thaw image run ff.img --check -- firefox-esr --headless";
+  thaw image run ff.img --check -- firefox-esr --headless";
