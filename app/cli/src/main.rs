@@ -119,6 +119,7 @@ fn run(args: Args) -> Result<Exit> {
 fn wrong_arguments(error: &clap::Error) -> ExitCode {
     // If help cannot be printed its reader went away (`thaw --help | head`).
     let exit = match error.kind() {
+        ErrorKind::DisplayVersion if is_verbose() => return guarded(verbs::packaging::version),
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => error.print().map_or(Exit::Done, |()| Exit::Done),
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => error.print().map_or(Exit::Usage, |()| Exit::Usage),
         _ => {
@@ -129,4 +130,11 @@ fn wrong_arguments(error: &clap::Error) -> ExitCode {
         }
     };
     ExitCode::from(exit as u8)
+}
+
+/// Whether `--verbose` was typed: clap stops reading at `--version`.
+fn is_verbose() -> bool {
+    let typed =
+        |word: String| word == "--verbose" || !word.starts_with("--") && word.starts_with('-') && word.contains('v');
+    std::env::args_os().skip(1).filter_map(|word| word.into_string().ok()).any(typed)
 }

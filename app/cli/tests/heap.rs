@@ -178,6 +178,43 @@ fn without_its_guest_thaw_says_how_to_get_it() {
 }
 
 #[test]
+fn a_guest_of_another_thaw_is_refused() {
+    if !guest() {
+        return;
+    }
+    let scratch = Scratch::new();
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), Into::into);
+    let own = std::fs::read(target.join("agent/libthaw_heap.so")).unwrap();
+    let note = own.windows(8).position(|bytes| bytes == b"thaw\0\0\0\0").unwrap();
+    let version = env!("CARGO_PKG_VERSION").as_bytes();
+    assert!(own[note + 16..].starts_with(version));
+    let run = |guest: &std::path::Path| {
+        let mut command = scratch.command();
+        command.args(["heap", "run", "--", "true"]).env("THAW_HEAP_AGENT", guest);
+        Said::of(command)
+    };
+    run(&scratch.write("same.so", &own)).exits(0);
+    let mut other = own.clone();
+    other[note + 16] = b'9';
+    run(&scratch.write("other.so", &other))
+        .exits(3)
+        .complains("of another thaw")
+        .complains("it is 9.")
+        .hints("together");
+    // The same version, but other streams.
+    let mut other = own.clone();
+    other[note + 8] += 1;
+    run(&scratch.write("later.so", &other)).exits(3).complains("of another thaw");
+    let mut command = scratch.command();
+    command.args(["--version", "--verbose"]).env("THAW_HEAP_AGENT", scratch.path("other.so"));
+    Said::of(command).exits(0).says("commit: ").says("other.so, guest 9.");
+    let mut none = own;
+    none[note] = b'T';
+    run(&scratch.write("none.so", &none)).exits(3).complains("does not say").hints("together");
+    run(std::path::Path::new("/dev/zero")).exits(3).complains("no file of a library");
+}
+
+#[test]
 fn a_recording_is_finished_at_its_end_or_later() {
     if !guest() {
         return;

@@ -28,6 +28,7 @@ pub mod optimizing;
 pub mod order;
 pub mod page;
 pub mod pageloads;
+pub mod parts;
 pub mod pings;
 pub mod plan;
 pub mod progress;

@@ -126,6 +126,12 @@ pub unsafe extern "C" fn _Exit(status: core::ffi::c_int) -> ! {
     sys::exit(status)
 }
 
+/// Of which thaw this is. Tests have no guest in them.
+#[cfg(not(test))]
+#[used]
+#[unsafe(link_section = ".note.thaw.heap")]
+static IDENTITY: heap_wire::identity::Note = heap_wire::identity::NOTE;
+
 #[cfg(target_arch = "x86_64")]
 extern "C" fn start(_: usize, _: usize, environment: *const *const core::ffi::c_char) {
     let environment = state::set_environment(environment);

@@ -428,6 +428,50 @@ pub mod follow {
     pub const PAUSES: u32 = 5000;
 }
 
+/// Of which thaw the guest is: a note of its ELF file, which thaw reads before it has the guest loaded anywhere.
+pub mod identity {
+    /// The section that holds [`NOTE`] and nothing else. Linkers keep notes, `strip` too.
+    pub const SECTION: &str = ".note.thaw.heap";
+
+    /// The note.
+    #[repr(C)]
+    #[derive(Clone, Copy, Debug)]
+    pub struct Note {
+        /// Bytes of the name that count.
+        pub name_bytes: u32,
+        /// Bytes behind the name.
+        pub bytes: u32,
+        /// 1: what follows.
+        pub kind: u32,
+        /// "thaw", zeros.
+        pub name: [u8; 8],
+        /// [`crate::VERSION`].
+        pub stream: u32,
+        /// [`crate::attach::VERSION`].
+        pub attach: u32,
+        /// Version of thaw, zeros.
+        pub version: [u8; 24],
+    }
+
+    /// That of this build.
+    pub const NOTE: Note = Note {
+        name_bytes: 5,
+        bytes: 32,
+        kind: 1,
+        name: *b"thaw\0\0\0\0",
+        stream: crate::VERSION,
+        attach: crate::attach::VERSION,
+        version: padded(env!("CARGO_PKG_VERSION").as_bytes()),
+    };
+
+    const fn padded(text: &[u8]) -> [u8; 24] {
+        let mut padded = [0; 24];
+        let (head, _) = padded.split_at_mut(text.len());
+        head.copy_from_slice(text);
+        padded
+    }
+}
+
 /// What thaw and the guest tell each other where the guest comes into a running program: the guest's exported
 /// `THAW_HEAP_ATTACH`.
 pub mod attach {

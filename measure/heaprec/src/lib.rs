@@ -8,6 +8,7 @@
 //!   the program has ended.
 //! - [`leaks`] looks which blocks a process can still reach.
 //! - `follow` finds streams that grow.
+//! - [`guest`]: where the guest's file is, and whether it is of this thaw.
 //! - `clock`: what events are told by.
 //!
 //! Not for the code inside of the recorded program (`inject/heap-agent`), nor for what a recording says
@@ -19,6 +20,7 @@ pub mod attach;
 mod clock;
 pub mod finish;
 mod follow;
+pub mod guest;
 #[cfg(target_arch = "x86_64")]
 pub mod leaks;
 pub mod record;

@@ -133,34 +133,6 @@ pub enum Phase {
     Finishing,
 }
 
-/// Finds the guest: `THAW_HEAP_AGENT`, beside `thaw`, in `../lib/thaw`, or where the build of a checkout puts it.
-///
-/// # Errors
-/// It is nowhere, or the path cannot be put into LD_PRELOAD.
-pub fn find_agent(thaw: &Path) -> Result<PathBuf> {
-    let directory = thaw.parent().unwrap_or(Path::new("/"));
-    let beside = directory.parent().unwrap_or(Path::new("/"));
-    let places = match std::env::var_os(AGENT_VARIABLE) {
-        Some(named) => vec![PathBuf::from(named)],
-        None => [directory.to_path_buf(), beside.join("lib/thaw"), beside.join("agent")]
-            .map(|place| place.join(AGENT))
-            .to_vec(),
-    };
-    let found = places.iter().find_map(|place| place.canonicalize().ok());
-    let Some(found) = found else {
-        let names: Vec<String> = places.iter().map(|place| shown(place)).collect();
-        return Err(Error::new(Exit::Machine, "cannot find the guest", AGENT)
-            .because(format!("it is not at {}", names.join(", ")))
-            .hint("build it in a checkout of thaw: make build, or dev/agent alone"));
-    };
-    if found.as_os_str().as_bytes().iter().any(|byte| b" :\t\n$".contains(byte)) {
-        return Err(Error::on(Exit::Machine, "the path of the guest cannot be put into LD_PRELOAD", &found)
-            .because("it has a blank, a colon or a dollar sign")
-            .hint(format!("copy it to another directory and set {AGENT_VARIABLE}")));
-    }
-    Ok(found)
-}
-
 /// Records a program until it and all its descendants have ended.
 ///
 /// # Errors

@@ -70,7 +70,7 @@ pub struct Args {
     /// No progress on stderr; errors and warnings are still printed.
     #[arg(long, short, global = true, help_heading = "For every verb")]
     pub quiet: bool,
-    /// Warnings whole, with what to do about each, in the place of one line each
+    /// Warnings whole, with what to do about each, in the place of one line each; with --version: commit, guest, parts
     #[arg(long, short, global = true, help_heading = "For every verb")]
     pub verbose: bool,
     /// What thaw itself does and waits for, as a file of events for `thaw timeline`

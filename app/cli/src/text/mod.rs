@@ -41,6 +41,7 @@ pub mod timeline;
 pub mod timeline_path;
 pub mod touch;
 pub mod trace;
+pub mod version;
 pub mod why;
 pub mod why_helps;
 pub mod why_loader;

@@ -54,7 +54,7 @@ fn record(args: &RunArgs, quiet: bool) -> Result<Exit> {
         states: args.states.states(),
         leaks: if args.leak_check { LeakCheck::AtExit } else { LeakCheck::Without },
         stdout: if args.json { Output::Stderr } else { Output::Stdout },
-        agent: record::find_agent(&thaw)?,
+        agent: heaprec::guest::find(&thaw)?,
         user: args.run_as.choice().account()?,
     };
     let mut progress = Progress::new(quiet);

@@ -40,6 +40,11 @@ impl Tool {
         Ok(Self { valgrind, library })
     }
 
+    /// Where the tool is.
+    pub fn directory(&self) -> &Path {
+        &self.library
+    }
+
     /// The words that start a program so that everything it does is seen and written into a directory, which must
     /// exist.
     ///

@@ -12,7 +12,7 @@ pub fn attach(args: &AttachArgs, quiet: bool) -> Result<Exit> {
     use crate::progress::Progress;
     use crate::text;
     use heaprec::attach::Plan;
-    use heaprec::record::{self, Existing, FreeStacks, Keep, Phase, Sample};
+    use heaprec::record::{Existing, FreeStacks, Keep, Phase, Sample};
     use model::Error;
     use std::time::Instant;
     use work::heaps::conclude::{Early, Streams};
@@ -31,7 +31,7 @@ pub fn attach(args: &AttachArgs, quiet: bool) -> Result<Exit> {
         sample: args.sample.map(|bytes| Sample { bytes: bytes.0, seed: None }),
         keep: if args.aggregate { Keep::Sums { ahead: Keep::AHEAD } } else { Keep::Events },
         states: args.states.states(),
-        agent: record::find_agent(&thaw)?,
+        agent: heaprec::guest::find(&thaw)?,
     };
     let mut progress = Progress::new(quiet);
     let began = Instant::now();
