@@ -4,7 +4,7 @@ RUNS ?= 10
 
 PREFIX ?= /usr/local
 
-.PHONY: demo test build dist install site icegrind lint fuzz miri mutants clean
+.PHONY: demo test build dist install site packages icegrind lint fuzz miri mutants clean
 
 # Installs what is missing, builds, records a real browser (cold and hot), prints the answer, writes the report into demo/.
 demo:
@@ -18,7 +18,7 @@ test:
 build:
 	dev/build
 
-# What is shipped, in dist/: the stripped program, its debug data apart, man pages, completions, licences, a bill of materials.
+# What is shipped, in dist/: the stripped programs, debug data apart, libraries for C, man pages, completions, licences, a bill of materials.
 dist:
 	dev/dist
 
@@ -29,6 +29,12 @@ install: dist
 # The documents as pages without a server, into target/site (`thaw docs` opens them). Needs Node.js 20.
 site: build
 	dev/site target/site
+
+# Debian packages and the tarball of what is shipped, in dist/packages; KEY names the key of gpg that signs (docs/packages.md).
+KEY ?=
+packages: dist
+	dev/packages $(if $(KEY),--key $(KEY)) dist/thaw-*/ dist/packages
+	dev/tarball $(if $(KEY),--key $(KEY)) dist/thaw-*/ dist/packages
 
 # The Valgrind tool alone, into target/icegrind.
 icegrind:

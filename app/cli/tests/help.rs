@@ -76,6 +76,56 @@ fn shells_get_completions() {
     scratch.thaw(["completions", "tcsh"]).exits(2);
 }
 
+/// What each shell makes of `thaw rec` and `thaw heap at` when TAB is pressed.
+#[test]
+fn shells_complete_verbs() {
+    let scratch = Scratch::new();
+    for (shell, file) in [("bash", "thaw.bash"), ("zsh", "functions/_thaw"), ("fish", "thaw.fish")] {
+        scratch.write(file, scratch.thaw(["completions", shell]).exits(0).out());
+    }
+    let bash = r#"source thaw.bash
+        for typed in "rec" "heap at"; do
+            COMP_WORDS=(thaw $typed) COMP_CWORD=$(( ${#COMP_WORDS[@]} - 1 ))
+            words=("${COMP_WORDS[@]}") cword=$COMP_CWORD
+            _thaw thaw "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWORD-1]}"
+            echo "${COMPREPLY[@]}"
+        done"#;
+    // A shell at a terminal completes; what is then put before the line prints it.
+    let zsh = r#"zmodload zsh/zpty
+        zpty inner "TERM=dumb zsh -f -i"
+        zpty -w inner 'PS1= fpath=($PWD/functions $fpath); autoload -Uz compinit; compinit -u -D; bindkey -e'
+        for typed in "thaw rec" "thaw heap at"; do zpty -n -w inner "$typed"$'\t\x01print -r -- +\n'; done
+        zpty -w inner exit
+        while zpty -r inner line; do print -r -- "$line"; done"#;
+    let fish = "source thaw.fish; complete -C 'thaw rec'; complete -C 'thaw heap at'";
+    for (shell, script, record) in [("bash", bash, "record"), ("zsh", zsh, "+thaw record"), ("fish", fish, "record\t")]
+    {
+        let mut command = std::process::Command::new(shell);
+        if os::spawn::resolve_program(shell.as_ref()).is_err() {
+            testing::skip(&format!("needs {shell} (Debian: the package {shell})"));
+            continue;
+        }
+        command.args(["-c", script]).current_dir(scratch.path("")).env("HOME", scratch.path(""));
+        Said::of(command).exits(0).says(record).says("attach");
+    }
+}
+
+#[test]
+fn man_finds_nothing_to_warn_of() {
+    if os::spawn::resolve_program("man".as_ref()).is_err() {
+        return testing::skip("needs man (Debian: the package man-db)");
+    }
+    let scratch = Scratch::new();
+    scratch.thaw(["man", "man1"]).exits(0);
+    for page in scratch.names("man1") {
+        let mut man = std::process::Command::new("man");
+        man.args(["--warnings", "-E", "UTF-8", "-l", "-Tutf8", "-Z"]).arg(scratch.path("man1").join(&page));
+        man.env("LC_ALL", "C.UTF-8").env("MANROFFSEQ", "").env("MANWIDTH", "80");
+        let said = Said::of(man).exits(0);
+        assert_eq!(said.err(), "", "{page}");
+    }
+}
+
 #[test]
 fn presets_are_listed_shown_and_extended() {
     let scratch = Scratch::new();

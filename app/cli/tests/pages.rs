@@ -13,7 +13,7 @@ use model::Nanos;
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 /// What a page holds under an id.
 pub fn embedded(html: &str, id: &str) -> Value {
@@ -164,7 +164,13 @@ fn memory_pages_hold_trees_and_watches() {
 /// What `thaw view` serves.
 fn served(scratch: &Scratch, words: &[&str]) -> String {
     let mut command = scratch.command();
-    command.arg("view").args(words).arg("--no-browser").stdout(Stdio::null()).stderr(Stdio::piped());
+    command.arg("view").args(words).arg("--no-browser");
+    served_by(command)
+}
+
+/// The same of a `thaw view` that is about to be run.
+pub fn served_by(mut command: Command) -> String {
+    command.stdout(Stdio::null()).stderr(Stdio::piped());
     let mut server = Mortal(command.spawn().unwrap());
     let mut line = String::new();
     BufReader::new(server.0.stderr.take().unwrap()).read_line(&mut line).unwrap();

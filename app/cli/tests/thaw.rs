@@ -42,6 +42,7 @@ mod optimize;
 mod optimize_archive;
 mod optimize_start;
 mod ownership;
+mod packages;
 mod pageload;
 mod pages;
 mod ping;
