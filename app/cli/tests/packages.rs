@@ -1,6 +1,6 @@
-//! What is shipped: Debian packages, their archive, and the tarball, judged by Debian's own tools. Made of what cargo has
-//! built for the tests; used in a Debian of its own (`dev/userland`), whose mounts end with each command. The machine's
-//! own apt is not touched.
+//! What is shipped: Debian packages, their archive, and the tarball, judged by Debian's own tools. Made of what cargo
+//! has built for the tests; used in a Debian of its own (`dev/userland`), whose mounts end with each command. The
+//! machine's own apt is not touched.
 
 use crate::heap::guest;
 use crate::pages::served_by;
@@ -137,7 +137,7 @@ impl Debian {
         const ENTER: &str = r#"
             set -e
             for name in proc sys dev; do mount --rbind "/$name" "$0/$name"; done
-            exec chroot "$0" /usr/bin/env -i PATH=/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8 \
+            exec chroot "$0" /usr/bin/env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8 \
                 DEBIAN_FRONTEND=noninteractive sh -ec "$1""#;
         let mut command = Command::new("unshare");
         command.args(["--mount", "sh", "-c", ENTER]).arg(&self.0).arg(script).stdin(Stdio::null());

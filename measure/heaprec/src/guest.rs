@@ -1,5 +1,5 @@
-//! The file of the guest: where it is, and of which thaw. One of another thaw is loaded into no program: what both sides
-//! write and read has to be the same.
+//! The file of the guest: where it is, and of which thaw. One of another thaw is loaded into no program: what both
+//! sides write and read has to be the same.
 
 use crate::record::{AGENT, AGENT_VARIABLE};
 use elf::Image;
