@@ -391,7 +391,7 @@ fn the_tarball_runs_where_it_is_unpacked() {
     there("sha256sum", &["--check", "SHA256SUMS"]).exits(0);
     damage(&scratch.path("made/SHA256SUMS"));
     there("gpg", &["--verify", "SHA256SUMS.asc", "SHA256SUMS"]).exits(1);
-    // Others by name, of those that the machine's mirror has: THAW_TEST_SUITES="bullseye trixie".
+    // Others by name, of those that the machine's mirror has: THAW_TEST_SUITES="trixie".
     let suites = std::env::var("THAW_TEST_SUITES").unwrap_or_else(|_| "bookworm".into());
     for suite in suites.split_whitespace() {
         let Some(debian) = Debian::new(&scratch, suite) else { continue };
