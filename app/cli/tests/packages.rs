@@ -336,6 +336,7 @@ fn works(debian: &Debian, thaw: &str, guest: &str) {
     let run = |words: &str| debian.run(&format!("cd /root; {thaw} {words}"));
     run("--version").exits(0).says(env!("CARGO_PKG_VERSION"));
     run("--version --verbose").exits(0).says(&format!("thaw heap: {guest}, guest {}", env!("CARGO_PKG_VERSION")));
+    run("docs --print").exits(0).says("site/index.html");
     run("heap run -o a.heap -- /bin/ls /").exits(0).says("allocations");
     run("record -o a.thaw --state cold,hot --runs 1 -- /bin/ls /").exits(0);
     run("report a.thaw").exits(0).says("/bin/ls");
