@@ -1,5 +1,6 @@
 //! Where the documents lie that `dev/site` makes of docs/.
 
+use crate::own;
 use model::{Error, Exit, Result};
 use std::path::{Path, PathBuf};
 
@@ -11,9 +12,7 @@ const PLACES: [&str; 3] = ["../share/doc/thaw/site", "../share/doc/thawlab/site"
 /// # Errors
 /// They are nowhere beside this command.
 pub fn front() -> Result<PathBuf> {
-    let own = std::env::current_exe()
-        .map_err(|cause| Error::new(Exit::Machine, "cannot find", "thaw's own file").because(cause))?;
-    beside(own.parent().unwrap_or(Path::new("/")))
+    beside(own::file()?.parent().unwrap_or(Path::new("/")))
 }
 
 fn beside(directory: &Path) -> Result<PathBuf> {

@@ -6,6 +6,7 @@ use image::check::{self, Checked, Clusters, Difference, Opened};
 use image::extract::Extracted;
 use image::mount::{self, Trust, Way};
 use image::order::Need;
+use image::read::{Contents, Image};
 use image::tree::{Detail, Node, Tree};
 use image::write::{self, Compression};
 use model::{Bytes, Error, Exit, FileOffset, PAGE, Result, shown};
@@ -138,13 +139,15 @@ pub fn make(wanted: &Wanted<'_>, output: &Path, existing: Existing) -> Result<Im
     let from = write::Source { root: &root, tree: &tree, needs: &needs, whole: &whole };
     write::write(&from, wanted.compression, origin, fresh.file())?;
     let made = Opened::open(fresh.path())?;
-    let checked = check::whole(&made)?;
-    let (differences, clusters) = compared(&made, &root, &tree)?;
+    made.check_data()?;
+    let read = made.contents()?;
+    let unused = check::unused(&made, (&read.0, &read.1))?;
+    let (differences, clusters) = compared(&made, &read, &root, &tree)?;
     if let Some(first) = differences.first() {
         return Err(Error::bug(format!("the new image is wrong: {} {}", first.path, first.what)));
     }
-    if checked.unused.0 > 0 {
-        return Err(Error::bug(format!("{} of the new image belong to nothing", checked.unused)));
+    if unused.0 > 0 {
+        return Err(Error::bug(format!("{unused} of the new image belong to nothing")));
     }
     // Who cannot read a file must not read it in the image.
     let is_open = |node: &Node| node.mode & 0o004 != 0 && (!node.is_directory() || node.mode & 0o001 != 0);
@@ -158,11 +161,16 @@ pub fn make(wanted: &Wanted<'_>, output: &Path, existing: Existing) -> Result<Im
 /// The kind of a symbolic link, whose mode says nothing.
 const S_IFLNK: u32 = 0o120_000;
 
-fn compared(opened: &Opened, root: &Path, tree: &Tree) -> Result<(Vec<Difference>, Clusters)> {
-    let (image, contents) = opened.contents()?;
-    let mut own = check::in_image(opened, &image, &contents);
+/// What differs from the directory, every byte of it read; how the image is cut.
+fn compared(
+    opened: &Opened,
+    (image, contents): &(Image<'_>, Contents),
+    root: &Path,
+    tree: &Tree,
+) -> Result<(Vec<Difference>, Clusters)> {
+    let mut own = check::in_image(opened, image, contents);
     let differences = check::differences((tree, &mut check::on_disk(root, tree)), (&contents.tree, &mut own))?;
-    Ok((differences, check::clusters(opened, &image, &contents)?))
+    Ok((differences, check::clusters(opened, image, contents)?))
 }
 
 /// What each start needed of the directory's files, and files that are others now.
@@ -221,7 +229,7 @@ pub fn verify(path: &Path, against: Option<&Path>) -> Result<VerifyDocument> {
     let own = PathBuf::from(&opened.about.origin.directory);
     let directory = against.map_or_else(|| own.clone(), Path::to_path_buf);
     let tree = Tree::walk(&directory, Detail::Whole)?;
-    let (differences, _) = compared(&opened, &directory, &tree)?;
+    let (differences, _) = compared(&opened, &opened.contents()?, &directory, &tree)?;
     let kernel = match rustix::process::geteuid().is_root() {
         false => Kernel::NotAsked("only root can mount it".to_owned()),
         true => match kernel(&opened, &directory) {
@@ -314,9 +322,7 @@ fn fit(asked: &Start<'_>, account: Option<&Account>) -> Result<Opened> {
     }
     let (image, contents) = opened.contents()?;
     // The kernel gets nothing that thaw's own reader refuses.
-    image.unused(&contents, opened.about.metadata.0).map_err(|why| {
-        Error::on(Exit::Data, "cannot use the image", path).because(why).hint("make it again with `thaw image make`")
-    })?;
+    check::unused(&opened, (&image, &contents))?;
     let directory = Path::new(&opened.about.origin.directory);
     if let Some(what) = check::changed_since(&opened, &Tree::walk(directory, Detail::Names)?)? {
         return Err(Error::on(Exit::Data, "its directory was changed since the image was made:", directory)

@@ -26,6 +26,7 @@ pub mod needs;
 pub mod next;
 pub mod optimizing;
 pub mod order;
+pub mod own;
 pub mod page;
 pub mod pageloads;
 pub mod parts;

@@ -157,14 +157,7 @@ pub fn run(asked: &Asked, told: &mut dyn FnMut(&str)) -> Result<PageLoads> {
 /// # Errors
 /// It does not.
 pub fn proxy_program() -> Result<PathBuf> {
-    let beside = std::env::current_exe().map(|own| own.with_file_name("thaw-proxy"));
-    let program = beside.map_err(|cause| Error::new(Exit::Machine, "cannot find", "thaw-proxy").because(cause))?;
-    if !program.is_file() {
-        return Err(Error::on(Exit::Machine, "the proxy is not beside thaw:", &program).hint(
-            "install both programs in the same directory; in a source tree: cargo build --release -p thawlab-proxy",
-        ));
-    }
-    Ok(program)
+    crate::own::beside("thaw-proxy", "the proxy", "thawlab-proxy")
 }
 
 /// The HTML page is about starts, and would call loads so.

@@ -556,24 +556,19 @@ impl<'a> Judged<'a> {
     /// `1.20 s [1.19 s, 1.22 s], more than the 1 s that is allowed`
     fn sentence(&self, ratio: Option<&Estimate>, outcome: Outcome, needed: Option<u32>, strictest: f64) -> String {
         let by_itself = matches!(self.limit, Bound::AtMost(_));
+        let at_most = |allowed: String| {
+            let may = format!("the {allowed} that is allowed");
+            [format!("within {may}"), format!("more than {may}"), format!("is more than {allowed}")]
+        };
         // What it may be, what it is beyond that, and the question.
         let [within, beyond, whether] = match self.limit {
             Bound::Growth(limit) if limit < 0.0 => {
-                let least = format!("{} that it must shrink at least", typed_percent(-limit));
-                [
-                    format!("more than the {least}"),
-                    format!("not the {least}"),
-                    format!("shrank by {}", typed_percent(-limit)),
-                ]
+                let share = typed_percent(-limit);
+                let must = format!("the {share} that it must shrink at least");
+                [format!("more than {must}"), format!("not {must}"), format!("shrank by {share}")]
             }
-            Bound::Growth(_) | Bound::AtMost(_) => {
-                let allowed = match self.limit {
-                    Bound::Growth(limit) => typed_percent(limit),
-                    Bound::AtMost(value) => self.metric.shown(value),
-                };
-                let may = format!("the {allowed} that is allowed");
-                [format!("within {may}"), format!("more than {may}"), format!("is more than {allowed}")]
-            }
+            Bound::Growth(limit) => at_most(typed_percent(limit)),
+            Bound::AtMost(value) => at_most(self.metric.shown(value)),
         };
         let missing = match (self.old.is_empty() && !by_itself, self.new.is_empty()) {
             (true, _) => Some(" before"),

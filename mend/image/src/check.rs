@@ -104,6 +104,14 @@ pub struct Checked {
     pub unused: Bytes,
 }
 
+/// Where everything lies: how many bytes of the image belong to nothing.
+///
+/// # Errors
+/// It is damaged.
+pub fn unused(opened: &Opened, (image, contents): (&Image<'_>, &Contents)) -> Result<Bytes> {
+    image.unused(contents, opened.about.metadata.0).map(Bytes).map_err(|why| damaged(&opened.path, why))
+}
+
 /// Reads every file of an image, and checks all sums and where everything lies.
 ///
 /// # Errors
@@ -112,8 +120,7 @@ pub fn whole(opened: &Opened) -> Result<Checked> {
     opened.check_data()?;
     let (image, contents) = opened.contents()?;
     let failed = |why| damaged(&opened.path, why);
-    let unused = image.unused(&contents, opened.about.metadata.0).map_err(failed)?;
-    let mut checked = Checked { unused: Bytes(unused), ..Checked::default() };
+    let mut checked = Checked { unused: unused(opened, (&image, &contents))?, ..Checked::default() };
     for (number, node) in contents.tree.nodes.iter().enumerate().filter(|(_, node)| node.is_file()) {
         os::interrupt::check()?;
         let mut len = 0;

@@ -1,5 +1,6 @@
-//! Numbers of the format EROFS, as the kernel's `fs/erofs/erofs_fs.h` names them. No code: the writer and the reader
-//! have their own, so that one does not repeat a mistake of the other.
+//! Numbers of the format EROFS, as the kernel's `fs/erofs/erofs_fs.h` names them, and its checksum, which a test holds
+//! against the catalogue's. No other code: the writer and the reader have their own, so that one does not repeat a
+//! mistake of the other.
 
 /// Bytes of a block, and of a logical cluster.
 pub const BLOCK: u64 = 4096;

@@ -23,3 +23,5 @@ pub mod tree;
 pub mod write;
 
 mod format;
+
+pub use format::crc32c;

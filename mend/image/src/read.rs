@@ -22,7 +22,7 @@ pub trait Source {
     fn read_into(&self, at: u64, bytes: &mut [u8]) -> io::Result<()>;
 }
 
-impl Source for [u8] {
+impl Source for &[u8] {
     fn size(&self) -> u64 {
         self.len() as u64
     }

@@ -557,8 +557,8 @@ fn pack(
     let packed = packed.map_err(|cause| failed(cause.to_string()))?;
     let blocks = (packed.len() as u64).div_ceil(BLOCK);
     // The data end with the last block: zeros are in front.
-    let padded = || [vec![0; (blocks * BLOCK) as usize - packed.len()], packed.clone()].concat();
-    let packed = (blocks < cluster.pages).then(padded);
+    let padded = |packed: Vec<u8>| [vec![0; (blocks * BLOCK) as usize - packed.len()], packed].concat();
+    let packed = (blocks < cluster.pages).then(|| padded(packed));
     Ok(Packed { sum: Sha256::digest(&raw).into(), packed, raw })
 }
 

@@ -7,7 +7,7 @@ use image::check::{Difference, Opened, changed_since, differences, in_image, on_
 use image::extract::extract;
 use image::mount::{Way, differences_to_kernel};
 use image::order::Need;
-use image::read::{Image, Piece, Source};
+use image::read::{Image, Piece};
 use image::tree::{Detail, Tree};
 use image::write::Compression;
 use model::Exit;
@@ -218,8 +218,7 @@ fn an_image_that_was_cut_off_or_changed_is_refused() {
 
 /// Reads all that a reader takes of these bytes; how many files, if it takes the directories.
 fn read(bytes: &[u8], metadata: u64) -> Option<u64> {
-    let source = InMemory(bytes.to_vec());
-    let image = Image::open(&source).ok()?;
+    let image = Image::open(&bytes).ok()?;
     let contents = image.contents().ok()?;
     let _ = image.unused(&contents, metadata);
     let mut whole = 0;
@@ -235,18 +234,6 @@ fn read(bytes: &[u8], metadata: u64) -> Option<u64> {
         }
     }
     Some(whole)
-}
-
-struct InMemory(Vec<u8>);
-
-impl Source for InMemory {
-    fn size(&self) -> u64 {
-        self.0.len() as u64
-    }
-
-    fn read_into(&self, at: u64, bytes: &mut [u8]) -> std::io::Result<()> {
-        self.0[..].read_into(at, bytes)
-    }
 }
 
 /// Without sums in front of it, the reader itself refuses or reads; it never panics, nor is a file longer than it says.

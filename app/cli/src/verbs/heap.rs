@@ -10,7 +10,7 @@ use heap::growth;
 use heap::slop;
 use heapfile::reader::Reader;
 use heaprec::record::{self, Existing, FreeStacks, Keep, LeakCheck, Output, Phase, Plan, Recording, Sample};
-use model::{Error, Exit, Result};
+use model::{Exit, Result};
 use serde::Serialize;
 use std::path::Path;
 use std::time::Instant;
@@ -41,8 +41,7 @@ pub fn run(args: &HeapArgs, quiet: bool) -> Result<Exit> {
 fn record(args: &RunArgs, quiet: bool) -> Result<Exit> {
     os::interrupt::install()?;
     os::spawn::become_subreaper()?;
-    let thaw = std::env::current_exe()
-        .map_err(|cause| Error::new(Exit::Machine, "cannot find thaw's own file", "/proc/self/exe").because(cause))?;
+    let thaw = work::own::file()?;
     let plan = Plan {
         command: args.command.clone(),
         output: args.output.clone(),

@@ -69,9 +69,7 @@ fn wish(typed: &TouchEngine) -> Wish {
 
 /// This program again, as the tracing process.
 fn tracing_thaw() -> Result<Helper> {
-    let failed = |cause| Error::new(Exit::Machine, "cannot find thaw's own file", "/proc/self/exe").because(cause);
-    let program = std::env::current_exe().map_err(failed)?;
-    Ok(Helper { program, arguments: vec![TRACER.into()], environment: Vec::new() })
+    Ok(Helper { program: work::own::file()?, arguments: vec![TRACER.into()], environment: Vec::new() })
 }
 
 /// The hidden verb: this process traces for another thaw, which talks to it over standard input.

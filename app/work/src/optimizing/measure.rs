@@ -5,7 +5,7 @@ use super::source::Told;
 use crate::plan::stored::{Errand, Progress, RECORDER};
 use crate::plan::{Handed, Plans, Wanted};
 use crate::recorded::Loaded;
-use crate::{needs, target};
+use crate::{needs, own, target};
 use bench::record::Program;
 use model::{Bytes, CacheState, Error, Exit, Result, shown};
 use optimize::choose::Times;
@@ -142,8 +142,7 @@ pub fn measure(
 /// # Errors
 /// What the other process ended with; its message is printed already.
 fn record(copies: &Copies<'_>, wanted: Wanted, told: Told, plans: &dyn Plans) -> Result<()> {
-    let thaw =
-        std::env::current_exe().map_err(|cause| Error::new(Exit::Machine, "cannot find", "thaw").because(cause))?;
+    let thaw = own::file()?;
     let plan = plans.of_copies(wanted)?;
     let errand = copies.work.join("plan.json");
     let progress = if told == Told::Quiet { Progress::Quiet } else { Progress::Shown };

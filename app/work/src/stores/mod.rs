@@ -18,14 +18,7 @@ use thaw_log::disk::{Disk, Folder};
 /// # Errors
 /// It does not.
 pub fn serve_program() -> Result<PathBuf> {
-    let beside = std::env::current_exe().map(|own| own.with_file_name("thaw-storage"));
-    let program = beside.map_err(|cause| Error::new(Exit::Machine, "cannot find", "thaw-storage").because(cause))?;
-    if !program.is_file() {
-        return Err(Error::on(Exit::Machine, "the server of web storage is not beside thaw:", &program).hint(
-            "install both programs in the same directory; in a source tree: cargo build --release -p thawlab-storage",
-        ));
-    }
-    Ok(program)
+    crate::own::beside("thaw-storage", "the server of web storage", "thawlab-storage")
 }
 
 /// What `thaw store ls` and `verify` tell.

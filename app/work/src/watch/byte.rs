@@ -18,8 +18,7 @@ pub fn find() -> Result<Tool> {
     if let Some(told) = std::env::var_os("THAW_ICEGRIND") {
         return Tool::find(&[told.into()]);
     }
-    let thaw = std::env::current_exe()
-        .map_err(|cause| Error::new(Exit::Machine, "cannot find thaw's own file", "/proc/self/exe").because(cause))?;
+    let thaw = crate::own::file()?;
     let beside = thaw.parent().and_then(Path::parent).unwrap_or(Path::new("/"));
     Tool::find(&["libexec/thaw", "icegrind"].map(|place| beside.join(place)))
 }

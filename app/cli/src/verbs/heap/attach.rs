@@ -13,14 +13,12 @@ pub fn attach(args: &AttachArgs, quiet: bool) -> Result<Exit> {
     use crate::text;
     use heaprec::attach::Plan;
     use heaprec::record::{Existing, FreeStacks, Keep, Phase, Sample};
-    use model::Error;
     use std::time::Instant;
     use work::heaps::conclude::{Early, Streams};
     use work::progress::Tell;
 
     os::interrupt::install()?;
-    let thaw = std::env::current_exe()
-        .map_err(|cause| Error::new(Exit::Machine, "cannot find thaw's own file", "/proc/self/exe").because(cause))?;
+    let thaw = work::own::file()?;
     let plan = Plan {
         pid: args.pid(),
         output: args.output.clone(),
