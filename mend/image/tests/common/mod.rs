@@ -39,7 +39,8 @@ impl Dice {
             .collect()
     }
 
-    fn name(&mut self, number: u64) -> OsString {
+    /// Any bytes.
+    pub fn name(&mut self, number: u64) -> OsString {
         let mut name = format!("{number}").into_bytes();
         for _ in 0..self.below(12) {
             name.push([b' ', 0xff, b'\n', b'.', 0x80, b'a', b'~', 0xc3][self.below(8) as usize]);
@@ -100,7 +101,8 @@ pub fn fill(root: &Path, seed: u64) {
     symlink(OsString::from_vec(vec![b'y'; 4050]), root.join("long link")).unwrap();
 }
 
-fn like(path: &Path, dice: &mut Dice, is_root: bool) {
+/// Owner, mode, attributes and times of any kind.
+pub fn like(path: &Path, dice: &mut Dice, is_root: bool) {
     let about = fs::symlink_metadata(path).unwrap();
     if is_root && dice.below(2) == 0 {
         let (user, group) = (dice.below(70_000) as u32, dice.below(70_000) as u32);
