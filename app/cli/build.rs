@@ -1,4 +1,4 @@
-//! How the small program is linked.
+//! How the small programs are linked.
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
@@ -6,5 +6,6 @@ fn main() {
     // libgcc_s.
     for argument in ["-Wl,--strip-all", "-static-libgcc"] {
         println!("cargo::rustc-link-arg-bin=thaw-preload={argument}");
+        println!("cargo::rustc-link-arg-bin=thaw-image={argument}");
     }
 }

@@ -4,7 +4,7 @@
 
 mod why;
 
-use crate::{facts, rundir};
+use crate::{facts, images, rundir};
 use io::{EngineChoice, EngineOptions};
 use model::{Error, Result};
 use os::cgroup;
@@ -48,7 +48,7 @@ pub struct Refused {
     pub hint: String,
 }
 
-/// What `thaw preload install` installed.
+/// What `thaw preload install` or `thaw image install` installed.
 #[derive(Clone, Debug, Serialize)]
 pub struct Installed {
     /// Its files.
@@ -110,8 +110,9 @@ impl DoctorDocument {
 /// The journal or the list of packed files cannot be read.
 pub fn examine(wanted: Leftovers) -> Result<DoctorDocument> {
     // Leftovers first: what the survey makes and removes again is not among them.
-    let (leftovers, refused) = leftovers(wanted)?;
-    let (installations, mut unreadable) = preload::install::list()?;
+    let (mut leftovers, refused) = leftovers(wanted)?;
+    leftovers.extend(half_installed(wanted)?);
+    let (installations, mut unreadable) = os::installed::list()?;
     let (optimized, more) = optimize::applied::list()?;
     unreadable.extend(more);
     Ok(DoctorDocument {
@@ -121,15 +122,32 @@ pub fn examine(wanted: Leftovers) -> Result<DoctorDocument> {
         // Of a journal that is not obeyed nobody knows who holds what; it is among the refused.
         held: os::settings::holders().unwrap_or_default(),
         refused,
-        installed: installations.iter().map(installed).collect(),
+        installed: installations.iter().filter(|it| it.doing.is_none()).map(installed).collect(),
         packed: pack::installed()?,
         optimized,
         unreadable: unreadable.iter().map(Error::to_string).collect(),
     })
 }
 
-fn installed(it: &preload::install::Installation) -> Installed {
+fn installed(it: &os::installed::Installation) -> Installed {
     Installed { files: it.paths().map(|path| model::shown(path)).collect(), undo: it.undo_command() }
+}
+
+/// What a killed run left half installed or half taken away: it is taken away.
+fn half_installed(wanted: Leftovers) -> Result<Vec<Leftover>> {
+    let half_done = os::installed::half_done()?;
+    let left = half_done.iter().filter_map(|it| {
+        let doing = it.doing?;
+        let outcome = (wanted == Leftovers::Mended).then(|| images::installing::remove(it));
+        Some(Leftover {
+            what: format!("take away what was half installed: {}", it.undo_command()),
+            pid: doing.pid,
+            created_unix_ns: doing.since_unix_ns,
+            mended: matches!(outcome, Some(Ok(_))),
+            problem: outcome.and_then(|outcome| outcome.err()).map(|error| error.to_string()),
+        })
+    });
+    Ok(left.collect())
 }
 
 fn leftovers(wanted: Leftovers) -> Result<(Vec<Leftover>, Vec<Refused>)> {

@@ -1,28 +1,24 @@
-//! Images of a program's directory: made of recordings, compared with the directory, put over it for one start.
+//! Images of a program's directory: made of recordings, compared with the directory, put over it for one start
+//! ([`start`]), installed ([`installing`]).
+
+pub mod installing;
+pub mod start;
 
 use crate::needs::{self, OfStart, Source};
 use image::about::{About, Origin};
-use image::check::{self, Checked, Clusters, Difference, Opened};
+use image::check::{self, Checked, Clusters, Difference, Opened, Sums};
 use image::extract::Extracted;
-use image::mount::{self, Trust, Way};
+use image::mount::{self, Way};
 use image::order::Need;
-use image::read::{Contents, Image};
 use image::tree::{Detail, Node, Tree};
 use image::write::{self, Compression};
-use model::{Bytes, Error, Exit, FileOffset, PAGE, Result, shown};
+use model::{Error, Exit, PAGE, Result, shown};
 use os::replace::{Existing, Fresh, Rights};
-use os::user::{Account, Choice, who_changes_but, who_else_changes};
-use preload::exec::{NoProgram, Program};
 use preload::make::Recorded;
-use preload::manifest::{self, Entry, FileIndex, Kind, Manifest, Read};
-use preload::plan::Order;
-use preload::run::{Engine, Window};
-use rustix::process::{PidfdFlags, getpid, pidfd_open};
+use preload::manifest::Kind;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::OsString;
 use std::fs;
-use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -139,10 +135,10 @@ pub fn make(wanted: &Wanted<'_>, output: &Path, existing: Existing) -> Result<Im
     let from = write::Source { root: &root, tree: &tree, needs: &needs, whole: &whole };
     write::write(&from, wanted.compression, origin, fresh.file())?;
     let made = Opened::open(fresh.path())?;
-    made.check_data()?;
-    let read = made.contents()?;
-    let unused = check::unused(&made, (&read.0, &read.1))?;
-    let (differences, clusters) = compared(&made, &read, &root, &tree)?;
+    let (image, contents) = made.contents()?;
+    let (Checked { unused, .. }, sums) = check::whole(&made, (&image, &contents))?;
+    let differences = compared((&contents.tree, &sums), &root, &tree)?;
+    let clusters = check::clusters(&made, &image, &contents)?;
     if let Some(first) = differences.first() {
         return Err(Error::bug(format!("the new image is wrong: {} {}", first.path, first.what)));
     }
@@ -151,7 +147,9 @@ pub fn make(wanted: &Wanted<'_>, output: &Path, existing: Existing) -> Result<Im
     }
     // Who cannot read a file must not read it in the image.
     let is_open = |node: &Node| node.mode & 0o004 != 0 && (!node.is_directory() || node.mode & 0o001 != 0);
-    let is_private = tree.nodes.iter().any(|node| node.kind() != S_IFLNK && !is_open(node));
+    let is_reached = |above: &Path| fs::metadata(above).is_ok_and(|about| about.mode() & 0o001 != 0);
+    let is_private = tree.nodes.iter().any(|node| node.kind() != S_IFLNK && !is_open(node))
+        || !root.ancestors().skip(1).all(is_reached);
     fresh.grant(if is_private { Rights::Private } else { Rights::Usual })?;
     let about = made.about.clone();
     fresh.place()?;
@@ -161,16 +159,9 @@ pub fn make(wanted: &Wanted<'_>, output: &Path, existing: Existing) -> Result<Im
 /// The kind of a symbolic link, whose mode says nothing.
 const S_IFLNK: u32 = 0o120_000;
 
-/// What differs from the directory, every byte of it read; how the image is cut.
-fn compared(
-    opened: &Opened,
-    (image, contents): &(Image<'_>, Contents),
-    root: &Path,
-    tree: &Tree,
-) -> Result<(Vec<Difference>, Clusters)> {
-    let mut own = check::in_image(opened, image, contents);
-    let differences = check::differences((tree, &mut check::on_disk(root, tree)), (&contents.tree, &mut own))?;
-    Ok((differences, check::clusters(opened, image, contents)?))
+/// What differs between an image, of which everything was read, and a directory.
+fn compared(image: (&Tree, &Sums), root: &Path, tree: &Tree) -> Result<Vec<Difference>> {
+    check::differences((tree, &mut check::on_disk(root, tree)), (image.0, &mut check::in_image(image.1)))
 }
 
 /// What each start needed of the directory's files, and files that are others now.
@@ -219,20 +210,22 @@ pub fn stat(path: &Path) -> Result<ImageDocument> {
     Ok(ImageDocument { schema: "thaw.image-stat/1", image: shown(path), about, clusters, lost: None })
 }
 
-/// Reads all of an image, compares it with its directory (or another one), and with what the kernel sees in it.
+/// Reads all of an image, once, compares it with its directory (or another one), and with what the kernel sees in it.
 ///
 /// # Errors
 /// It is damaged; the directory cannot be read.
 pub fn verify(path: &Path, against: Option<&Path>) -> Result<VerifyDocument> {
     let opened = Opened::open(path)?;
-    let checked = check::whole(&opened)?;
+    let (image, contents) = opened.contents()?;
+    let (checked, sums) = check::whole(&opened, (&image, &contents))?;
     let own = PathBuf::from(&opened.about.origin.directory);
     let directory = against.map_or_else(|| own.clone(), Path::to_path_buf);
     let tree = Tree::walk(&directory, Detail::Whole)?;
-    let (differences, _) = compared(&opened, &opened.contents()?, &directory, &tree)?;
+    let read = (&contents.tree, &sums);
+    let differences = compared(read, &directory, &tree)?;
     let kernel = match rustix::process::geteuid().is_root() {
         false => Kernel::NotAsked("only root can mount it".to_owned()),
-        true => match kernel(&opened, &directory) {
+        true => match kernel(&opened, read, &directory) {
             Ok(differences) => Kernel::Sees(differences),
             Err(error) if error.exit == Exit::Machine => Kernel::NotAsked(error.to_string()),
             Err(error) => return Err(error),
@@ -243,9 +236,9 @@ pub fn verify(path: &Path, against: Option<&Path>) -> Result<VerifyDocument> {
 }
 
 /// What the kernel sees otherwise: from the file itself, or from a loop device where it cannot do that.
-fn kernel(opened: &Opened, directory: &Path) -> Result<Vec<Difference>> {
-    mount::differences_to_kernel(opened, directory, Way::File)
-        .or_else(|_| mount::differences_to_kernel(opened, directory, Way::Loop))
+fn kernel(opened: &Opened, read: (&Tree, &Sums), directory: &Path) -> Result<Vec<Difference>> {
+    mount::differences_to_kernel(opened, read, directory, Way::File)
+        .or_else(|_| mount::differences_to_kernel(opened, read, directory, Way::Loop))
 }
 
 /// Writes the directory of an image again.
@@ -256,130 +249,4 @@ pub fn extract(path: &Path, directory: &Path) -> Result<ExtractDocument> {
     let extracted = image::extract::extract(&Opened::open(path)?, directory)?;
     let (image, directory) = (shown(path), shown(directory));
     Ok(ExtractDocument { schema: "thaw.image-extract/1", image, directory, extracted })
-}
-
-/// How a program is started with an image over its directory.
-#[derive(Clone, Debug)]
-pub struct Start<'a> {
-    /// The image.
-    pub image: &'a Path,
-    /// Program and arguments.
-    pub command: &'a [OsString],
-    /// Whom it runs as.
-    pub user: Choice,
-    /// All of the image is read and checked before, not only what the kernel interprets.
-    pub check_all: bool,
-}
-
-/// Becomes the program, with the image over its directory where that is possible; else `complain` hears why, and it
-/// starts with the directory as it is. Returns only if there is no program.
-///
-/// # Errors
-/// The user cannot be had: the program must not run as another one.
-pub fn start(asked: &Start<'_>, complain: &dyn Fn(&Error)) -> Result<NoProgram> {
-    let account = asked.user.account()?;
-    let opened = fit(asked, account.as_ref());
-    let manifest = opened.as_ref().map(reads).unwrap_or_default();
-    // Opened before anything lies over anything, and before the program's user may not open it.
-    let mut prepared = preload::run::prepare(&manifest, Engine::ReadAhead, Window::usual(Order::FirstUse, true));
-    let covered = opened.and_then(|opened| cover(&opened));
-    if let Err(error) = &covered {
-        complain(error);
-    }
-    if let Some(account) = &account {
-        account.become_it()?;
-    }
-    let program = match Program::find(asked.command) {
-        Ok(program) => program,
-        Err(failed) => return Ok(failed),
-    };
-    let program = match &account {
-        Some(account) => program.with_changes(&account.environment()),
-        None => program,
-    };
-    Ok(program.start(|| {
-        if covered.is_ok() {
-            let _ = prepared.ask();
-        }
-    }))
-}
-
-/// The image, if it may be put over its directory now.
-fn fit(asked: &Start<'_>, account: Option<&Account>) -> Result<Opened> {
-    let path = asked.image;
-    if !rustix::process::geteuid().is_root() {
-        return Err(Error::on(Exit::Machine, "only root can mount the image", path)
-            .hint("run it with sudo: the program still runs as you"));
-    }
-    if let Some((part, who)) = who_changes_but(path, account) {
-        return Err(Error::on(Exit::Data, "somebody else can change the image", path)
-            .because(format!("{}: {who}", shown(&part)))
-            .hint("keep it where only root, or who starts the program, can write"));
-    }
-    let opened = Opened::open(path)?;
-    if asked.check_all {
-        opened.check_data()?;
-    }
-    let (image, contents) = opened.contents()?;
-    // The kernel gets nothing that thaw's own reader refuses.
-    check::unused(&opened, (&image, &contents))?;
-    let directory = Path::new(&opened.about.origin.directory);
-    if let Some(what) = check::changed_since(&opened, &Tree::walk(directory, Detail::Names)?)? {
-        return Err(Error::on(Exit::Data, "its directory was changed since the image was made:", directory)
-            .because(what)
-            .hint("record the program again, then `thaw image make`"));
-    }
-    Ok(opened)
-}
-
-/// Puts the image over its directory, for this process and what it becomes, and has nothing read around faults on it
-/// until the start is over.
-fn cover(opened: &Opened) -> Result<()> {
-    let directory = Path::new(&opened.about.origin.directory);
-    // Where we are is below the image afterwards.
-    let here = std::env::current_dir().ok().filter(|here| here.starts_with(directory));
-    let trust = if who_else_changes(&opened.path).is_none() { Trust::Root } else { Trust::Other };
-    let mut read_around = mount::over(opened, directory, trust, &[Way::File, Way::Loop])?;
-    let settled = || {
-        read_around.off()?;
-        let program = pidfd_open(getpid(), PidfdFlags::empty())?;
-        here.map_or(Ok(()), std::env::set_current_dir)?;
-        let mut read_around = Some(read_around);
-        let beside = os::aside::aside(|| read_around.take().into_iter().for_each(|it| it.back_after(program.as_fd())));
-        if beside.is_ok() {
-            // It is the other process's to put back.
-            std::mem::forget(read_around);
-        }
-        beside.map_err(std::io::Error::other)
-    };
-    settled().map_err(|cause: std::io::Error| {
-        mount::uncover(directory);
-        Error::on(Exit::Machine, "cannot set what is read around faults on the image", &opened.path).because(cause)
-    })
-}
-
-/// The stretch of an image that a start needs, as reads.
-fn reads(opened: &Opened) -> Manifest {
-    let about = opened.file.metadata();
-    let (dev, ino) = about.map_or((0, 0), |about| (about.dev(), about.ino()));
-    let entry = Entry {
-        // Its sums were compared: there is nothing else to compare.
-        kind: Kind::Changing,
-        dev,
-        ino,
-        size: Bytes(opened.about.image.0),
-        mtime_ns: 0,
-        identity: None,
-        path: std::path::absolute(&opened.path).unwrap_or_else(|_| opened.path.clone()),
-    };
-    let end = opened.about.start.0;
-    let pieces = (0..end).step_by(manifest::LONGEST.0 as usize).zip(0..);
-    let reads = pieces.map(|(at, rank)| Read {
-        file: FileIndex(0),
-        offset: FileOffset(at),
-        len: Bytes(manifest::LONGEST.0.min(end - at)),
-        rank,
-    });
-    let about = manifest::About { order: Order::FirstUse, ..manifest::About::default() };
-    Manifest { about, files: vec![entry], reads: reads.collect() }
 }

@@ -32,6 +32,7 @@ pub fn all() -> Result<Vec<Part>> {
             "thaw preload, thaw optimize",
             own::beside("thaw-preload", "the launcher", "thawlab").map(|path| at(&path)),
         ),
+        part("thaw image", own::beside("thaw-image", "the launcher", "thawlab").map(|path| at(&path))),
         part("thaw proxy", pageloads::proxy_program().map(|path| at(&path))),
         part("thaw store serve", stores::serve_program().map(|path| at(&path))),
         part("thaw fleet collect", collecting::program().map(|path| at(&path))),

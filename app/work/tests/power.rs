@@ -174,7 +174,7 @@ impl Ground {
     }
 
     fn apply(&self) {
-        apply(&self.at("fast"), Some(DESKTOP), preload::install::Scope::User).unwrap();
+        apply(&self.at("fast"), Some(DESKTOP), os::installed::places::Scope::User).unwrap();
     }
 
     /// Undoes what a killed thaw, or the power cut, left in the journal.

@@ -52,9 +52,17 @@ impl Covers {
     /// user and group, and no other ones are known to it.
     ///
     /// # Errors
-    /// The kernel does not allow it, or a file cannot be covered. The process is then in a namespace of its own all the
-    /// same; nothing may be covered there.
+    /// The kernel does not allow it, or a file cannot be covered. The process is where it was then, as a rule: where
+    /// only the second attempt failed it is in a namespace of its own, and nothing may be covered there. It has more than
+    /// one thread.
     pub fn enter_as_user(&self) -> io::Result<()> {
+        // Some systems let everybody have a namespace of users, and nobody do anything in it. A program that was moved
+        // into one all the same would lack what it needs one of its own for, its sandbox: so another process tries.
+        tried(|| self.move_as_user())?;
+        self.move_as_user()
+    }
+
+    fn move_as_user(&self) -> io::Result<()> {
         let (user, group) = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
         leave_machine(libc::CLONE_NEWUSER).map_err(io::Error::from_raw_os_error)?;
         std::fs::write("/proc/self/setgroups", "deny")?;
@@ -98,6 +106,32 @@ pub fn leave_machine(with: libc::c_int) -> std::result::Result<(), i32> {
     check(unsafe { libc::unshare(libc::CLONE_NEWNS | with) })?;
     // SAFETY: the strings are constants or null where the call takes none.
     check(unsafe { libc::mount(null(), c"/".as_ptr(), null(), libc::MS_REC | libc::MS_PRIVATE, null()) })
+}
+
+/// What becomes of something in a process that does nothing else.
+fn tried(work: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
+    // SAFETY: a namespace of users is for processes of one thread; of one that has more, `work` fails. So everything
+    // that this process holds is whole in the other one, which ends without what this one has registered for its end.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        let failed = work().err().map_or(0, |cause| cause.raw_os_error().unwrap_or(libc::EIO));
+        // SAFETY: as above.
+        unsafe { libc::_exit(failed.min(255)) }
+    }
+    let mut status = 0;
+    // SAFETY: the address is that of a variable of ours.
+    while child > 0 && unsafe { libc::waitpid(child, &mut status, 0) } < 0 {
+        let cause = io::Error::last_os_error();
+        if cause.kind() != io::ErrorKind::Interrupted {
+            return Err(cause);
+        }
+    }
+    match child {
+        -1 => Err(io::Error::last_os_error()),
+        _ if !libc::WIFEXITED(status) => Err(io::Error::other("the process that tried it was ended")),
+        _ if libc::WEXITSTATUS(status) == 0 => Ok(()),
+        _ => Err(io::Error::from_raw_os_error(libc::WEXITSTATUS(status))),
+    }
 }
 
 fn check(result: libc::c_int) -> std::result::Result<(), i32> {

@@ -16,6 +16,7 @@ pub mod handle;
 pub mod heap;
 mod hold;
 pub mod install;
+pub mod installed;
 pub mod interrupt;
 pub mod kind;
 pub mod listeners;

@@ -6,9 +6,10 @@ use crate::filesystem;
 use crate::hold::journal::state_dir;
 use crate::replace::{self, Existing, Rights, write_whole};
 use model::{Error, Exit, Result};
+use rustix::fs::FlockOperation;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use std::fs;
+use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -51,6 +52,36 @@ impl Records {
         bytes.push(b'\n');
         made.map_err(cannot)?;
         write_whole(&self.path(name), &bytes, Rights::Private, Existing::Replace)
+    }
+
+    /// Waits until nobody else changes what these records stand for; until the lock is dropped nobody else does.
+    ///
+    /// # Errors
+    /// The state directory cannot be written.
+    pub fn lock(&self) -> Result<File> {
+        let cannot = |cause: io::Error| Error::on(Exit::Machine, "cannot lock", &self.directory).because(cause);
+        replace::make_directory(&self.directory, 0o755).map_err(cannot)?;
+        let directory = File::open(&self.directory).map_err(cannot)?;
+        rustix::fs::flock(&directory, FlockOperation::LockExclusive).map_err(|cause| cannot(cause.into()))?;
+        Ok(directory)
+    }
+
+    /// The same without waiting; `None`: somebody changes something just now.
+    ///
+    /// # Errors
+    /// The directory cannot be opened, although it is there.
+    pub fn try_lock(&self) -> Result<Option<File>> {
+        let cannot = |cause: io::Error| Error::on(Exit::Machine, "cannot lock", &self.directory).because(cause);
+        let directory = match File::open(&self.directory) {
+            // Without records nobody has begun anything.
+            Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(None),
+            directory => directory.map_err(cannot)?,
+        };
+        match rustix::fs::flock(&directory, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(Some(directory)),
+            Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
+            Err(cause) => Err(cannot(cause.into())),
+        }
     }
 
     /// Whether there is one of this name, readable or not.

@@ -112,30 +112,35 @@ pub fn unused(opened: &Opened, (image, contents): (&Image<'_>, &Contents)) -> Re
     image.unused(contents, opened.about.metadata.0).map(Bytes).map_err(|why| damaged(&opened.path, why))
 }
 
-/// Reads every file of an image, and checks all sums and where everything lies.
+/// The content of each node's file, as a sum; `None`: it is no file.
+pub type Sums = Vec<Option<[u8; 32]>>;
+
+/// Reads every file of an image, once, and checks all sums and where everything lies.
 ///
 /// # Errors
 /// It is damaged.
-pub fn whole(opened: &Opened) -> Result<Checked> {
+pub fn whole(opened: &Opened, (image, contents): (&Image<'_>, &Contents)) -> Result<(Checked, Sums)> {
     opened.check_data()?;
-    let (image, contents) = opened.contents()?;
     let failed = |why| damaged(&opened.path, why);
-    let mut checked = Checked { unused: unused(opened, (&image, &contents))?, ..Checked::default() };
+    let mut checked = Checked { unused: unused(opened, (image, contents))?, ..Checked::default() };
+    let mut sums = vec![None; contents.tree.nodes.len()];
     for (number, node) in contents.tree.nodes.iter().enumerate().filter(|(_, node)| node.is_file()) {
         os::interrupt::check()?;
-        let mut len = 0;
-        let mut count = |bytes: &[u8]| {
+        let (mut len, mut sum) = (0, Sha256::new());
+        let mut take = |bytes: &[u8]| {
             len += bytes.len() as u64;
+            sum.update(bytes);
             Ok(())
         };
-        image.read(&contents, number, &mut count).map_err(failed)?;
+        image.read(contents, number, &mut take).map_err(failed)?;
         if len != node.size {
             return Err(failed(format!("'{}' is longer or shorter than it says", shown(&node.path))));
         }
+        sums[number] = Some(sum.finalize().into());
         checked.files += 1;
         checked.content += Bytes(len);
     }
-    Ok(checked)
+    Ok((checked, sums))
 }
 
 /// Something that is otherwise in an image than in its directory.
@@ -168,21 +173,9 @@ pub fn on_disk<'a>(root: &'a Path, tree: &'a Tree) -> impl FnMut(usize) -> Resul
     }
 }
 
-/// The content of files in an image.
-pub fn in_image<'a>(
-    opened: &'a Opened,
-    image: &'a Image<'a>,
-    contents: &'a Contents,
-) -> impl FnMut(usize) -> Result<[u8; 32]> + 'a {
-    |node| {
-        let mut sum = Sha256::new();
-        let mut add = |bytes: &[u8]| {
-            sum.update(bytes);
-            Ok(())
-        };
-        image.read(contents, node, &mut add).map_err(|why| damaged(&opened.path, why))?;
-        Ok(sum.finalize().into())
-    }
+/// The content of files in an image, as [`whole`] found it.
+pub fn in_image(sums: &Sums) -> impl FnMut(usize) -> Result<[u8; 32]> + '_ {
+    |node| sums.get(node).copied().flatten().ok_or_else(|| Error::bug("content of what is no file was to be compared"))
 }
 
 /// Every name, kind, mode, owner, time, attribute, link, device and byte that differs.

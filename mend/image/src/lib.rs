@@ -8,7 +8,9 @@
 //! - [`read`]: reads an image with code of its own, which shares nothing but numbers of the format with the writer;
 //! - [`check`]: whether an image is whole, and what it holds differs from its directory or not;
 //! - [`extract`]: the directory again;
-//! - [`mount`]: puts an image over its directory for one program, and reads what its start needs.
+//! - [`mount`]: puts an image over its directory for one program, and reads what its start needs;
+//! - [`shared`]: mounts one for all users at a place of its own, from where each start takes it;
+//! - [`install`]: launchers, services, and the unit that mounts an image: what is written for them.
 //!
 //! Not for finding out what a start needs (the recording says that), and not for images that others made: those of
 //! `mkfs.erofs` may use parts of the format that are not read here, and are refused.
@@ -16,9 +18,11 @@
 pub mod about;
 pub mod check;
 pub mod extract;
+pub mod install;
 pub mod mount;
 pub mod order;
 pub mod read;
+pub mod shared;
 pub mod tree;
 pub mod write;
 

@@ -1,8 +1,8 @@
 //! An image over its directory, for one process and what it starts: in a mount namespace of its own. Nobody else sees
 //! it, and it is gone with the last process in there, whatever ends that: there is nothing to put back, but for a
-//! setting of the loop device where the kernel cannot mount files.
+//! setting of the loop device where the kernel cannot mount files. [`for_all`] is the other case: [`crate::shared`].
 
-use crate::check::{Difference, Opened, differences, in_image, on_disk};
+use crate::check::{Difference, Opened, Sums, differences, in_image, on_disk};
 use crate::tree::{Detail, Tree};
 use model::{Error, Exit, Result};
 use os::covers::leave_machine;
@@ -44,6 +44,7 @@ pub enum Way {
 /// How much the kernel reads around a fault, on one mounted image.
 #[derive(Debug)]
 pub struct ReadAround {
+    path: PathBuf,
     file: File,
     before: String,
     /// Of a loop device, which outlives the image.
@@ -57,6 +58,17 @@ impl ReadAround {
     /// The kernel refuses.
     pub fn off(&mut self) -> io::Result<()> {
         self.file.write_all(b"0")
+    }
+
+    /// It stays as it is now; the setting, and what to write into it when the image is unmounted: `None` where it goes
+    /// with the image.
+    ///
+    /// # Errors
+    /// The journal still says that it is to be put back.
+    pub fn keep(self) -> Result<Option<(PathBuf, String)>> {
+        let Some(entry) = self.entry else { return Ok(None) };
+        entry.forget()?;
+        Ok(Some((self.path, self.before)))
     }
 
     /// As it was, when the start is over, or the program: what no start needs lies in the order of the files. To be
@@ -81,14 +93,28 @@ impl ReadAround {
 /// be in a namespace of its own then, in which nothing is covered.
 pub fn over(opened: &Opened, directory: &Path, trust: Trust, ways: &[Way]) -> Result<ReadAround> {
     leave(opened)?;
-    let mut tried = ways.iter().map(|way| mount_by(*way, opened, directory, trust));
+    at(opened, directory, flags(opened, directory, trust)?, ways)
+}
+
+/// Mounts the image at this place, for all who see it: with the rights of where its directory lies, and nothing in it
+/// has rights of its own.
+///
+/// # Errors
+/// As [`over`]; nothing is mounted then.
+pub fn for_all(opened: &Opened, place: &Path, ways: &[Way]) -> Result<ReadAround> {
+    let flags = flags(opened, Path::new(&opened.about.origin.directory), Trust::Other)?;
+    at(opened, place, flags, ways)
+}
+
+fn at(opened: &Opened, place: &Path, flags: libc::c_ulong, ways: &[Way]) -> Result<ReadAround> {
+    let mut tried = ways.iter().map(|way| mount_by(*way, opened, place, flags));
     let first = tried.next().unwrap_or_else(|| Err(Error::bug("no way to mount an image")));
     let mounted = match first {
         Err(error) if is_no_file(&error) => tried.next().unwrap_or(Err(error)),
         first => first,
     };
     read_around(mounted?).map_err(|cause| {
-        uncover(directory);
+        uncover(place);
         Error::on(Exit::Machine, "cannot tell how much is read around faults on the image", &opened.path)
             .because(cause)
             .hint("another program mounted something at the same moment? then start it again")
@@ -128,7 +154,7 @@ fn read_around(mounted: Mounted) -> io::Result<ReadAround> {
             (path, before, Some(journal::hold(undo, || Ok(())).map_err(io::Error::other)?))
         }
     };
-    Ok(ReadAround { file: fs::OpenOptions::new().write(true).open(path)?, before, entry })
+    Ok(ReadAround { file: fs::OpenOptions::new().write(true).open(&path)?, path, before, entry })
 }
 
 fn leave(opened: &Opened) -> Result<()> {
@@ -152,12 +178,11 @@ fn cannot(opened: &Opened, cause: io::Error) -> Error {
 }
 
 /// Mounts it in the namespace where this thread is.
-fn mount_by(way: Way, opened: &Opened, directory: &Path, trust: Trust) -> Result<Mounted> {
+fn mount_by(way: Way, opened: &Opened, place: &Path, flags: libc::c_ulong) -> Result<Mounted> {
     let cannot = |cause| cannot(opened, cause);
-    let flags = flags(directory, trust).map_err(cannot)?;
     if way == Way::Loop {
         let device = LoopDevice::attach(opened.file.as_fd(), "thaw image", Below::Cached)?;
-        mount(&device.path, directory, flags).map_err(cannot)?;
+        mount(&device.path, place, flags).map_err(cannot)?;
         return Ok(Mounted::Loop(device));
     }
     // Which setting is new is known as long as nobody else mounts: other ones of thaw wait.
@@ -166,7 +191,7 @@ fn mount_by(way: Way, opened: &Opened, directory: &Path, trust: Trust) -> Result
     let before = names().map_err(cannot)?;
     // The open file, not its name: what is mounted is what was checked.
     let source = PathBuf::from(format!("/proc/thread-self/fd/{}", opened.file.as_raw_fd()));
-    mount(&source, directory, flags).map_err(cannot)?;
+    mount(&source, place, flags).map_err(cannot)?;
     Ok(Mounted::File(names().map_err(cannot)?.difference(&before).cloned().collect()))
 }
 
@@ -185,8 +210,8 @@ fn names() -> io::Result<BTreeSet<OsString>> {
 }
 
 /// What is forbidden where the directory lies is forbidden in the image.
-fn flags(directory: &Path, trust: Trust) -> io::Result<libc::c_ulong> {
-    let is = rustix::fs::statvfs(directory)?.f_flag;
+fn flags(opened: &Opened, directory: &Path, trust: Trust) -> Result<libc::c_ulong> {
+    let is = rustix::fs::statvfs(directory).map_err(|cause| cannot(opened, cause.into()))?.f_flag;
     let mut flags = libc::MS_RDONLY;
     for (known, flag) in [
         (StatVfsMountFlags::NOSUID, libc::MS_NOSUID),
@@ -203,18 +228,21 @@ fn flags(directory: &Path, trust: Trust) -> io::Result<libc::c_ulong> {
     Ok(flags)
 }
 
-/// What the kernel sees otherwise in an image than thaw's reader, mounted for this question alone.
+/// What the kernel sees otherwise in an image than thaw's reader (its tree and sums), mounted for this question alone.
 ///
 /// # Errors
 /// This is not root; the kernel cannot mount it so; the image is damaged.
-pub fn differences_to_kernel(opened: &Opened, directory: &Path, way: Way) -> Result<Vec<Difference>> {
+pub fn differences_to_kernel(
+    opened: &Opened,
+    (tree, sums): (&Tree, &Sums),
+    directory: &Path,
+    way: Way,
+) -> Result<Vec<Difference>> {
     let asked = || {
         leave(opened)?;
-        let _mounted = mount_by(way, opened, directory, Trust::Other)?;
+        let _mounted = mount_by(way, opened, directory, flags(opened, directory, Trust::Other)?)?;
         let seen: Tree = Tree::walk(directory, Detail::Whole)?;
-        let (image, contents) = opened.contents()?;
-        let mut own = in_image(opened, &image, &contents);
-        differences((&contents.tree, &mut own), (&seen, &mut on_disk(directory, &seen)))
+        differences((tree, &mut in_image(sums)), (&seen, &mut on_disk(directory, &seen)))
     };
     // The namespace is that thread's, and ends with it.
     let thread = std::thread::scope(|scope| scope.spawn(asked).join());

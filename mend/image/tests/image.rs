@@ -22,8 +22,8 @@ fn compared(path: &Path, root: &Path) -> Vec<Difference> {
     let opened = Opened::open(path).unwrap();
     let (image, contents) = opened.contents().unwrap();
     let tree = Tree::walk(root, Detail::Whole).unwrap();
-    let mut own = in_image(&opened, &image, &contents);
-    differences((&tree, &mut on_disk(root, &tree)), (&contents.tree, &mut own)).unwrap()
+    let (_, sums) = whole(&opened, (&image, &contents)).unwrap();
+    differences((&tree, &mut on_disk(root, &tree)), (&contents.tree, &mut in_image(&sums))).unwrap()
 }
 
 #[test]
@@ -39,7 +39,8 @@ fn an_image_holds_what_its_directory_holds_and_is_the_same_when_it_is_made_again
             make(&root, &needs, compression, &two);
             assert!(fs::read(&one).unwrap() == fs::read(&two).unwrap(), "seed {seed}: two images differ");
             let opened = Opened::open(&one).unwrap();
-            let checked = whole(&opened).unwrap();
+            let (image, contents) = opened.contents().unwrap();
+            let (checked, sums) = whole(&opened, (&image, &contents)).unwrap();
             assert_eq!((checked.files, checked.content, checked.unused.0), (about.files, about.content, 0));
             assert!(about.shared.0 > 0, "seed {seed}: the copy of the largest file is shared");
             assert!(about.stored.0 > 0 && about.metadata.0 < about.by_all.0 && about.start.0 < about.image.0);
@@ -51,7 +52,7 @@ fn an_image_holds_what_its_directory_holds_and_is_the_same_when_it_is_made_again
                 continue;
             }
             for way in [Way::File, Way::Loop] {
-                match differences_to_kernel(&opened, &root, way) {
+                match differences_to_kernel(&opened, (&contents.tree, &sums), &root, way) {
                     Ok(different) => assert!(different.is_empty(), "seed {seed}, {compression:?}: {different:?}"),
                     Err(error) if error.exit == Exit::Machine => testing::skip(&error.to_string()),
                     Err(error) => panic!("{error}"),
@@ -193,7 +194,9 @@ fn an_image_that_was_cut_off_or_changed_is_refused() {
     let mut dice = Dice(77);
     let judged = |bytes: &[u8]| {
         fs::write(&damaged, bytes).unwrap();
-        Opened::open(&damaged).and_then(|opened| whole(&opened))
+        let opened = Opened::open(&damaged)?;
+        let (image, contents) = opened.contents()?;
+        whole(&opened, (&image, &contents))
     };
     judged(&bytes).unwrap();
     for len in [0, 1, 4095, 4096, bytes.len() / 2, about.image.0 as usize, bytes.len() - 4096, bytes.len() - 1] {

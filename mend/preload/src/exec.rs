@@ -138,6 +138,24 @@ pub fn runner() -> model::Result<PathBuf> {
     }
 }
 
+/// Becomes the `thaw` beside this program, with these words; returns if there is none: where it was looked for, and why.
+pub fn hand_over(verb: &[&str], words: &[OsString]) -> (PathBuf, NoProgram) {
+    let thaw = std::env::current_exe().map_or_else(|_| "thaw".into(), |own| own.with_file_name("thaw"));
+    let verb = verb.iter().map(OsString::from);
+    let command: Vec<OsString> =
+        std::iter::once(thaw.clone().into_os_string()).chain(verb).chain(words.iter().cloned()).collect();
+    let failed = become_it(&command);
+    (thaw, failed)
+}
+
+/// Becomes a program; returns if that is not possible.
+pub fn become_it(command: &[OsString]) -> NoProgram {
+    match Program::find(command) {
+        Ok(program) => program.start(|| ()),
+        Err(failed) => failed,
+    }
+}
+
 /// The first file of this name in the directories of PATH that may be executed.
 fn in_path(name: &OsStr) -> Result<PathBuf, NoProgram> {
     // The C library's default.

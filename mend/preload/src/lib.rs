@@ -6,7 +6,7 @@
 //! - [`make`]: looks at the files of a recording as they are now, so that they can be planned for;
 //! - [`run`]: opens the files, leaves out what changed or is in memory already, and has the rest read;
 //! - [`exec`]: becomes the program;
-//! - [`install`]: launchers and systemd units that start a program so, and how they are taken away again.
+//! - [`install`]: launchers and systemd units that start a program so.
 //!
 //! Not for finding out what a start needs (the recording says that), nor for measuring whether it helped.
 
@@ -17,7 +17,6 @@ pub mod manifest;
 pub mod plan;
 pub mod run;
 
-mod desktop;
 mod identity;
 mod memory;
 mod uring;

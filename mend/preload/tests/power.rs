@@ -1,7 +1,9 @@
 //! A power cut at any moment while a manifest is installed, or taken away: each file is there as a whole or not at all,
 //! and whatever of an installation is there, its record is there too, so that it can be taken away.
 
-use preload::install::{self, Scope, Subject};
+use os::installed::Subject;
+use os::installed::places::Scope;
+use preload::install;
 use preload::manifest::Manifest;
 use std::path::Path;
 use testing::power::{Content, Disk, Syncs, needless_syncs};
@@ -26,7 +28,7 @@ fn survives(syncs: Syncs) -> [Judged; 2] {
     let installation = disk.run(|| install::install(&Manifest::default(), &unit, Scope::User)).unwrap();
     let installing = judged(&disk, home.path());
     let disk = Disk::of(&[home.path()], syncs);
-    assert!(disk.run(|| install::uninstall(&installation)).unwrap().is_empty());
+    assert!(disk.run(|| os::installed::uninstall(&installation)).unwrap().is_empty());
     [installing, judged(&disk, home.path())]
 }
 

@@ -1,9 +1,11 @@
 //! `thaw image`: what was typed, for each of its verbs.
 
 use super::ForceArg;
+use super::preload::Place;
 use super::user::UserArgs;
 use clap::{Args, Subcommand, ValueHint};
 use image::write::Compression;
+use os::installed::Subject;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -34,6 +36,21 @@ pub enum ImageVerb {
     /// Does the program start faster from the image? (mounts it for this program alone)
     #[command(long_about = RUN_ABOUT)]
     Run(RunArgs),
+    /// How does the program start from the image from now on? (a launcher, or a service of systemd)
+    #[command(long_about = INSTALL_ABOUT)]
+    Install(InstallArgs),
+    /// How do I get rid of it again?
+    #[command(long_about = UNINSTALL_ABOUT)]
+    Uninstall(UninstallArgs),
+    /// What starts from an image, and does it still?
+    #[command(long_about = STATUS_ABOUT)]
+    Status(StatusArgs),
+    /// How do ordinary users start from an image? (mounts it for all, until the machine ends)
+    #[command(long_about = MOUNT_ABOUT)]
+    Mount(MountArgs),
+    /// How is an image that is mounted for all users unmounted?
+    #[command(long_about = UNMOUNT_ABOUT)]
+    Unmount(UnmountArgs),
 }
 
 /// Arguments of `thaw image make`.
@@ -133,6 +150,84 @@ pub struct RunArgs {
     pub run_as: UserArgs,
 }
 
+/// Arguments of `thaw image install`.
+#[derive(Debug, Args)]
+#[command(after_help = INSTALL_EXAMPLES)]
+pub struct InstallArgs {
+    /// The image
+    #[arg(value_name = "IMAGE", value_hint = ValueHint::FilePath)]
+    pub image: PathBuf,
+    /// A launcher: the desktop entry of this name, such as firefox-esr.desktop
+    #[arg(long, value_name = "NAME.desktop", conflicts_with = "unit")]
+    pub desktop: Option<String>,
+    /// A service of systemd: its name without .service
+    #[arg(long, value_name = "NAME")]
+    pub unit: Option<String>,
+    /// For all users: a copy of the image is mounted now and at each boot; needs root
+    #[arg(long)]
+    pub system: bool,
+}
+
+/// Arguments of `thaw image uninstall`.
+#[derive(Debug, Args)]
+#[command(after_help = UNINSTALL_EXAMPLES)]
+pub struct UninstallArgs {
+    /// The launcher
+    #[arg(long, value_name = "NAME.desktop", conflicts_with_all = ["unit", "image"])]
+    pub desktop: Option<String>,
+    /// The service of systemd
+    #[arg(long, value_name = "NAME", conflicts_with = "image")]
+    pub unit: Option<String>,
+    /// The image that is mounted at each boot: the name of its file without the ending
+    #[arg(long, value_name = "NAME", requires = "system", required_unless_present_any = ["desktop", "unit"])]
+    pub image: Option<String>,
+    /// What was installed for all users; needs root
+    #[arg(long)]
+    pub system: bool,
+}
+
+impl InstallArgs {
+    /// The launcher or service; `None`: the image alone.
+    pub fn subject(&self) -> Option<Subject> {
+        Place { desktop: self.desktop.clone(), unit: self.unit.clone() }.subject()
+    }
+}
+
+impl UninstallArgs {
+    /// What is named.
+    pub fn subject(&self) -> Option<Subject> {
+        let place = Place { desktop: self.desktop.clone(), unit: self.unit.clone() };
+        place.subject().or_else(|| self.image.clone().map(Subject::Image))
+    }
+}
+
+/// Arguments of `thaw image status`.
+#[derive(Debug, Args)]
+#[command(after_help = STATUS_EXAMPLES)]
+pub struct StatusArgs {
+    /// Print one JSON document instead of text
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Arguments of `thaw image mount`.
+#[derive(Debug, Args)]
+#[command(after_help = MOUNT_EXAMPLES)]
+pub struct MountArgs {
+    /// The image, which only root can change
+    #[arg(value_name = "IMAGE", value_hint = ValueHint::FilePath)]
+    pub image: PathBuf,
+}
+
+/// Arguments of `thaw image unmount`.
+#[derive(Debug, Args)]
+#[command(after_help = UNMOUNT_EXAMPLES)]
+pub struct UnmountArgs {
+    /// The image
+    #[arg(value_name = "IMAGE", value_hint = ValueHint::FilePath)]
+    pub image: PathBuf,
+}
+
 pub(super) const LONG_ABOUT: &str = "\
 Can a program start from one small image of its directory, in the order of its start?
 
@@ -195,7 +290,7 @@ Examples:
 const RUN_ABOUT: &str = "\
 Does the program start faster from the image? (mounts it for this program alone)
 
-Needs root, by sudo; the program runs as who called it. Checks the image and that its directory is as it was, mounts \
+Needs root, by sudo (the program runs as who called it), or an image that is mounted for all users. Checks the image and that its directory is as it was, mounts \
 it over the directory in a mount namespace of the program's own, has what the start needs read in one go beside it, \
 and becomes the program: same process, arguments, environment and exit code. Whatever goes wrong, or was changed, the \
 program starts from its directory, and a warning says why.";
@@ -204,3 +299,64 @@ const RUN_EXAMPLES: &str = "\
 Examples:
   sudo thaw image run ff.img -- firefox-esr
   thaw image run ff.img --check -- firefox-esr --headless";
+
+const INSTALL_ABOUT: &str = "\
+How does the program start from the image from now on?
+
+With --system a copy of the image is kept and mounted for all users at /run/thaw/images, now and by a unit of systemd \
+at each boot; nothing is covered there. A launcher (a copy of the desktop entry) or a service (a drop-in of its unit) \
+starts the program through `thaw-image`, which puts the image over the directory for that program alone: as an \
+ordinary user in a namespace of users. Where the directory was changed, the program starts from it, and a warning \
+says so. Without --system the launcher is this user's, of an image that is mounted for all. `thaw doctor` and `thaw \
+image status` list what is installed.";
+
+const INSTALL_EXAMPLES: &str = "\
+Examples:
+  sudo thaw image install ff.img --desktop firefox-esr.desktop --system
+  sudo thaw image install lo.img --system
+  thaw image install lo.img --desktop libreoffice-writer.desktop";
+
+const UNINSTALL_ABOUT: &str = "\
+How do I get rid of it again?
+
+Removes what `install` wrote and puts back what was there before. A file that was changed since is kept and named. \
+With the last launcher for all users its image goes too, unless that was installed by itself. What runs from an image \
+keeps it until it ends.";
+
+const UNINSTALL_EXAMPLES: &str = "\
+Examples:
+  sudo thaw image uninstall --desktop firefox-esr.desktop --system
+  thaw image uninstall --desktop libreoffice-writer.desktop
+  sudo thaw image uninstall --image lo --system";
+
+const STATUS_ABOUT: &str = "\
+What starts from an image, and does it still?
+
+Lists images that are mounted for all users, or installed: whether the directory is as it was, what starts from them, \
+which processes do so now. Exit code 1: something starts from its directory instead.";
+
+const STATUS_EXAMPLES: &str = "\
+Examples:
+  thaw image status
+  thaw image status --json | jq '.images[].problem'";
+
+const MOUNT_ABOUT: &str = "\
+How do ordinary users start from an image?
+
+Checks the image and that its directory is as it was, and mounts it at /run/thaw/images, where nothing is covered, \
+until the machine ends or it is unmounted. From then on `thaw image run` and `thaw-image` work without root. `thaw \
+image install --system` has it mounted at each boot. Nothing in it has rights of its own (setuid, devices).";
+
+const MOUNT_EXAMPLES: &str = "\
+Examples:
+  sudo thaw image mount /var/lib/images/ff.img
+  thaw image run /var/lib/images/ff.img -- firefox-esr";
+
+const UNMOUNT_ABOUT: &str = "\
+How is an image that is mounted for all users unmounted?
+
+Programs that run from it keep it until they end.";
+
+const UNMOUNT_EXAMPLES: &str = "\
+Examples:
+  sudo thaw image unmount /var/lib/images/ff.img";

@@ -4,6 +4,7 @@ use super::ForceArg;
 use super::values;
 use clap::{Args, Subcommand, ValueEnum, ValueHint};
 use model::Bytes;
+use os::installed::Subject;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -166,6 +167,14 @@ pub struct Place {
     /// A systemd unit of this name that reads at login (with --system: at boot)
     #[arg(long, value_name = "NAME")]
     pub unit: Option<String>,
+}
+
+impl Place {
+    /// The launcher or unit that is named.
+    pub fn subject(&self) -> Option<Subject> {
+        let launcher = self.desktop.clone().map(Subject::Launcher);
+        launcher.or_else(|| self.unit.clone().map(Subject::Unit))
+    }
 }
 
 /// Arguments of `thaw preload install`.

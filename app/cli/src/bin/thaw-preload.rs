@@ -6,7 +6,7 @@
 //! it.
 
 use model::shown;
-use preload::exec::Program;
+use preload::exec::{self, Program};
 use preload::manifest::Manifest;
 use preload::run::{Engine, Window, prepare};
 use std::ffi::OsString;
@@ -72,21 +72,14 @@ fn run(typed: &Typed) {
 
 /// Becomes `thaw preload run`; without a `thaw` the program starts all the same.
 fn hand_over(words: &[OsString], typed: Option<&Typed>) -> ! {
-    let thaw = std::env::current_exe().map_or_else(|_| "thaw".into(), |own| own.with_file_name("thaw"));
-    let command: Vec<OsString> =
-        [thaw.clone().into_os_string(), "preload".into(), "run".into()].into_iter().chain(words.to_vec()).collect();
-    let become_it = |command: &[OsString]| match Program::find(command) {
-        Ok(program) => program.start(|| ()),
-        Err(failed) => failed,
-    };
-    let failed = become_it(&command);
+    let (thaw, failed) = exec::hand_over(&["preload", "run"], words);
     let no_thaw = format!("cannot start '{}', which knows the rest: {}", shown(&thaw), failed.cause);
     let Some(typed) = typed.filter(|typed| !typed.command.is_empty()) else {
         complain(&format!("thaw-preload: {no_thaw}\nhint: thaw-preload MANIFEST [-- PROGRAM ARGS]"));
         std::process::exit(failed.exit_code.into())
     };
     complain(&format!("warning: '{}' is not read: {no_thaw}", shown(&typed.manifest)));
-    let failed = become_it(&typed.command);
+    let failed = exec::become_it(&typed.command);
     complain(&format!("thaw-preload: cannot start '{}': {}", shown(Path::new(&typed.command[0])), failed.cause));
     std::process::exit(failed.exit_code.into())
 }

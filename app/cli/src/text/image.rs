@@ -1,8 +1,12 @@
 //! `thaw image` as text.
 
 use super::table::{Align, Table};
-use super::{Page, YELLOW, errors, harmless, units, without_numbers};
-use model::{Bytes, Error};
+use super::{GREEN, Page, RED, YELLOW, errors, harmless, units, without_numbers};
+use image::shared::Shared;
+use model::{Bytes, Error, shown};
+use os::installed::Subject;
+use os::installed::places::Scope;
+use work::images::installing::{Installed, Status, StatusDocument};
 use work::images::{ExtractDocument, ImageDocument, Kernel, VerifyDocument};
 
 /// Rows of a list of files.
@@ -115,6 +119,76 @@ pub fn extract(document: &ExtractDocument, width: usize) -> Page {
         page.labelled(YELLOW, "warning: ", &text);
     }
     page
+}
+
+/// It is mounted for all users now.
+pub fn mounted(shared: &Shared, width: usize) -> Page {
+    let mut page = Page::new(width);
+    let (image, place) = (harmless(&shown(&shared.image)), harmless(&shown(&shared.place())));
+    page.paragraph(&format!("{image} is mounted for all users at {place}."));
+    page.next(&format!("thaw image run {image} -- PROGRAM"), "starts a program from it, as an ordinary user too");
+    page
+}
+
+/// It is not any more.
+pub fn unmounted(shared: &Shared, width: usize) -> Page {
+    let mut page = Page::new(width);
+    page.paragraph(&format!(
+        "{} is mounted for all users no more. What runs from it keeps it until it ends.",
+        harmless(&shown(&shared.image))
+    ));
+    page
+}
+
+/// Images, and what starts from them.
+pub fn status(document: &StatusDocument, width: usize) -> Page {
+    let mut page = Page::new(width);
+    if document.images.is_empty() {
+        page.paragraph("No image is mounted for all users, and nothing that this user knows of starts from one.");
+    }
+    for (number, status) in document.images.iter().enumerate() {
+        if number > 0 {
+            page.gap();
+        }
+        one(&mut page, status);
+    }
+    for problem in &document.unreadable {
+        page.labelled(RED, "unknown  ", &without_numbers(&harmless(problem)));
+    }
+    page
+}
+
+fn one(page: &mut Page, status: &Status) {
+    let directory = status.directory.as_deref().map_or("an unknown directory".to_owned(), harmless);
+    page.line(&format!("{}: {directory}", harmless(&status.image)));
+    match &status.problem {
+        None => page.labelled(GREEN, "ok       ", "the directory is as it was, and programs start from the image"),
+        Some(problem) => page.labelled(RED, "not used ", &without_numbers(&harmless(problem))),
+    }
+    match &status.mounted {
+        Some(place) => page.labelled("", "         ", &format!("mounted for all users at {}", harmless(place))),
+        None => page.labelled("", "         ", "not mounted for all users"),
+    }
+    for installed in &status.installed {
+        let (colour, label) = if installed.problem.is_some() { (RED, "wrong    ") } else { (GREEN, "ok       ") };
+        let problem = installed.problem.as_deref().map(|problem| format!(": {}", harmless(problem)));
+        page.labelled(colour, label, &format!("{}{}", who(installed), problem.unwrap_or_default()));
+        page.labelled("", "           undo: ", &harmless(&installed.undo));
+    }
+    let processes = status.processes.iter().map(|process| format!("{} ({})", harmless(&process.name), process.pid));
+    let processes: Vec<String> = processes.collect();
+    if !processes.is_empty() {
+        page.labelled("", "in use   ", &processes.join(", "));
+    }
+}
+
+fn who(installed: &Installed) -> String {
+    let scope = if installed.scope == Scope::System { "all users" } else { "this user" };
+    match &installed.subject {
+        Subject::Launcher(name) => format!("launcher {}, for {scope}", harmless(name)),
+        Subject::Unit(name) => format!("service {}, for {scope}", harmless(name)),
+        Subject::Image(name) => format!("mounted at each boot by {}", image::install::unit_name(name)),
+    }
 }
 
 /// The image is no good; the program starts all the same.

@@ -3,7 +3,7 @@
 use super::table::{Align, Table};
 use super::{Page, YELLOW, errors, harmless, units, without_numbers};
 use model::{Error, shown};
-use preload::install::{Installation, Kept};
+use os::installed::{By, Installation, Kept};
 use preload::run::Report;
 use std::path::{Path, PathBuf};
 use work::ahead::{PlanDocument, StatusDocument};
@@ -154,7 +154,11 @@ pub fn uninstalled(installation: &Installation, kept: &[Kept], width: usize) -> 
         page.labelled(YELLOW, "kept: ", &format!("{}: {}", harmless(&shown(&kept.path)), harmless(&kept.why)));
     }
     if !kept.is_empty() {
-        page.labelled("", "hint: ", "what is kept is yours now; where it calls `thaw-preload`, the manifest is gone");
+        let what = match installation.by {
+            By::Preload => "where it calls `thaw-preload`, the manifest is gone",
+            By::Image => "where it calls `thaw-image`, it starts without the image",
+        };
+        page.labelled("", "hint: ", &format!("what is kept is yours now; {what}"));
     }
     page
 }

@@ -1,10 +1,12 @@
 //! `thaw image`: a program's directory as one compressed image in the order of its start.
 
 use crate::args::image::{ExtractArgs, FileArgs, ImageArgs, ImageVerb, MakeArgs, RunArgs, VerifyArgs};
-use crate::verbs::preload::no_program;
+use crate::text::width::of_terminal as width;
+use crate::verbs::preload::{no_program, scope};
 use crate::{output, text};
-use model::{Exit, Result};
-use work::images::{self, Start, Wanted};
+use model::{Error, Exit, Result};
+use work::images::start::{self, Start};
+use work::images::{self, Wanted, installing};
 
 /// Does what was typed.
 ///
@@ -21,7 +23,30 @@ pub fn run(args: &ImageArgs) -> Result<Exit> {
         ImageVerb::Verify(args) => verify(args),
         ImageVerb::Extract(args) => extract(args),
         ImageVerb::Run(args) => start(args),
+        ImageVerb::Install(args) => {
+            let installed = installing::install(&args.image, args.subject().as_ref(), scope(args.system))?;
+            installed.iter().try_for_each(|it| output::page(&text::preload::installed(it, width())))?;
+            Ok(Exit::Done)
+        }
+        ImageVerb::Uninstall(args) => {
+            let subject = args.subject().ok_or_else(|| Error::bug("nothing is named"))?;
+            let removed = installing::uninstall(&subject, scope(args.system))?;
+            removed.iter().try_for_each(|it| output::page(&text::preload::uninstalled(&it.0, &it.1, width())))?;
+            Ok(if removed.iter().all(|it| it.1.is_empty()) { Exit::Done } else { Exit::No })
+        }
+        ImageVerb::Status(args) => {
+            let document = installing::status()?;
+            output::answer(args.json, &document, || text::image::status(&document, width()))?;
+            Ok(if document.is_well() { Exit::Done } else { Exit::No })
+        }
+        ImageVerb::Mount(args) => said(&text::image::mounted(&installing::mount(&args.image)?, width())),
+        ImageVerb::Unmount(args) => said(&text::image::unmounted(&installing::unmount(&args.image)?, width())),
     }
+}
+
+fn said(page: &text::Page) -> Result<Exit> {
+    output::page(page)?;
+    Ok(Exit::Done)
 }
 
 fn make(args: &MakeArgs) -> Result<Exit> {
@@ -32,25 +57,25 @@ fn make(args: &MakeArgs) -> Result<Exit> {
         compression: args.compression,
     };
     let document = images::make(&wanted, &args.output, args.force.existing())?;
-    output::answer(args.json, &document, || text::image::image(&document, text::width::of_terminal()))?;
+    output::answer(args.json, &document, || text::image::image(&document, width()))?;
     Ok(Exit::Done)
 }
 
 fn stat(args: &FileArgs) -> Result<Exit> {
     let document = images::stat(&args.image)?;
-    output::answer(args.json, &document, || text::image::image(&document, text::width::of_terminal()))?;
+    output::answer(args.json, &document, || text::image::image(&document, width()))?;
     Ok(Exit::Done)
 }
 
 fn verify(args: &VerifyArgs) -> Result<Exit> {
     let document = images::verify(&args.image, args.against.as_deref())?;
-    output::answer(args.json, &document, || text::image::verify(&document, text::width::of_terminal()))?;
+    output::answer(args.json, &document, || text::image::verify(&document, width()))?;
     Ok(if document.agrees() { Exit::Done } else { Exit::No })
 }
 
 fn extract(args: &ExtractArgs) -> Result<Exit> {
     let document = images::extract(&args.image, &args.output)?;
-    output::answer(args.json, &document, || text::image::extract(&document, text::width::of_terminal()))?;
+    output::answer(args.json, &document, || text::image::extract(&document, width()))?;
     Ok(Exit::Done)
 }
 
@@ -58,7 +83,7 @@ fn extract(args: &ExtractArgs) -> Result<Exit> {
 fn start(args: &RunArgs) -> Result<Exit> {
     let asked = Start { image: &args.image, command: &args.command, user: args.run_as.choice(), check_all: args.check };
     let complain = |error: &_| output::complain(&text::image::started_without(error));
-    match images::start(&asked, &complain) {
+    match start::start(&asked, &complain) {
         Ok(failed) => no_program(&args.command, failed),
         Err(error) => {
             output::complain(&text::errors::error(&error));

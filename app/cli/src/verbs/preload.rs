@@ -6,9 +6,10 @@ use crate::args::preload::{
 };
 use crate::{output, text};
 use model::{Error, Exit, Result};
+use os::installed::places::Scope;
+use os::installed::{By, Subject};
 use os::user::Account;
 use preload::exec::{NoProgram, Program};
-use preload::install::{Scope, Subject};
 use preload::manifest::Manifest;
 use preload::plan::{Gap, Order};
 use preload::run::{Engine, Prepared, Window};
@@ -141,15 +142,12 @@ fn status(args: &StatusArgs) -> Result<Exit> {
     Ok(if document.report.nothing_fits() { Exit::No } else { Exit::Done })
 }
 
-fn subject(place: &Place) -> Subject {
-    match (&place.desktop, &place.unit) {
-        (Some(name), _) => Subject::Launcher(name.clone()),
-        (None, Some(name)) => Subject::Unit(name.clone()),
-        (None, None) => unreachable!("the arguments need one of the two"),
-    }
+/// One of the two is there: the arguments need it.
+fn subject(place: &Place) -> Result<Subject> {
+    place.subject().ok_or_else(|| Error::bug("neither a launcher nor a unit is named"))
 }
 
-fn scope(system: bool) -> Scope {
+pub(super) fn scope(system: bool) -> Scope {
     if system { Scope::System } else { Scope::User }
 }
 
@@ -160,7 +158,7 @@ fn scope(system: bool) -> Scope {
 fn install(args: &InstallArgs) -> Result<Exit> {
     preload::install::check_manifest(&args.manifest, scope(args.system))?;
     let manifest = Manifest::read(&args.manifest)?;
-    let installation = preload::install::install(&manifest, &subject(&args.place), scope(args.system))?;
+    let installation = preload::install::install(&manifest, &subject(&args.place)?, scope(args.system))?;
     output::page(&text::preload::installed(&installation, text::width::of_terminal()))?;
     Ok(Exit::Done)
 }
@@ -170,12 +168,8 @@ fn install(args: &InstallArgs) -> Result<Exit> {
 /// # Errors
 /// It is not installed, or a file cannot be removed.
 fn uninstall(args: &UninstallArgs) -> Result<Exit> {
-    let subject = subject(&args.place);
-    let installation = preload::install::find(&subject, scope(args.system))?.ok_or_else(|| {
-        Error::new(Exit::Usage, "thaw has not installed", subject.name())
-            .hint("`thaw doctor` lists what is installed; --system for what is for all users")
-    })?;
-    let kept = preload::install::uninstall(&installation)?;
+    let installation = os::installed::expect(By::Preload, &subject(&args.place)?, scope(args.system))?;
+    let kept = os::installed::uninstall(&installation)?;
     output::page(&text::preload::uninstalled(&installation, &kept, text::width::of_terminal()))?;
     Ok(if kept.is_empty() { Exit::Done } else { Exit::No })
 }

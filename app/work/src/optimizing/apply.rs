@@ -14,10 +14,11 @@ use optimize::files;
 use optimize::kept::{keep, place, put_back};
 use optimize::manifest::{Changed, Directory, Manifest, SCHEMA};
 use optimize::remedy::Remedy;
+use os::installed::Subject;
+use os::installed::places::Scope;
 use os::records::remove;
 use os::replace::{Existing, Rights, write_whole};
 use pack::{Options, Outcome, Target, pack_file, restore_file};
-use preload::install::{Scope, Subject};
 use preload::manifest::{Kind, Manifest as Reads};
 use serde::Serialize;
 use std::os::unix::fs::MetadataExt;
@@ -264,7 +265,7 @@ fn take_back(applied: &Applied) -> Result<Vec<String>> {
     {
         let subject = Subject::Launcher(name.clone());
         if let Some(installation) = preload::install::find(&subject, scope_of(preload.system))? {
-            kept.extend(preload::install::uninstall(&installation)?.into_iter().map(|kept| shown(&kept.path)));
+            kept.extend(os::installed::uninstall(&installation)?.into_iter().map(|kept| shown(&kept.path)));
         }
     }
     for Reordered { file, original } in applied.reordered.iter().filter(|it| it.file.standing() == Standing::Applied) {

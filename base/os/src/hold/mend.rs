@@ -65,6 +65,7 @@ pub(super) fn perform(undo: &Undo, entry: &Path) -> Result<()> {
         Undo::WriteFile { path, text } => return put_back(path, text),
         Undo::RestoreDirectory { pristine, live } => return restore_directory(pristine, live),
         Undo::RemoveTree { path } => return crate::tree::remove(path),
+        Undo::Unmount { path, note } => return unmount(path, note),
         Undo::EndProcess { pid, start_ticks, what } => return end_process(*pid, *start_ticks, what),
         #[cfg(target_arch = "x86_64")]
         Undo::PutBackCode { pid, start_ticks, places } => return put_back_code(*pid, *start_ticks, places),
@@ -82,6 +83,23 @@ fn put_back(path: &Path, text: &str) -> Result<()> {
             .because(cause)
             .hint(format!("write '{}' into it by hand", text.trim_end()))
     })
+}
+
+/// The note goes first: whoever finds it may count on what is mounted.
+fn unmount(path: &Path, note: &Path) -> Result<()> {
+    crate::replace::remove(note).map_err(|cause| Error::on(Exit::Machine, "cannot remove", note).because(cause))?;
+    let cannot = |cause: rustix::io::Errno| {
+        Error::on(Exit::Machine, "cannot unmount", path).because(io::Error::from(cause)).hint("run it as root")
+    };
+    match rustix::mount::unmount(path, rustix::mount::UnmountFlags::DETACH | rustix::mount::UnmountFlags::NOFOLLOW) {
+        // It is not there, or nothing is mounted there.
+        Ok(()) | Err(rustix::io::Errno::NOENT | rustix::io::Errno::INVAL) => {}
+        Err(cause) => return Err(cannot(cause)),
+    }
+    match rustix::fs::rmdir(path) {
+        Ok(()) | Err(rustix::io::Errno::NOENT) => Ok(()),
+        Err(cause) => Err(cannot(cause)),
+    }
 }
 
 /// Where a copy is built before it is renamed to its real name.

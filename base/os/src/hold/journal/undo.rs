@@ -65,6 +65,15 @@ pub enum Undo {
         #[serde(with = "path_text")]
         path: PathBuf,
     },
+    /// Unmount what is mounted at a place of thaw's own, remove that directory, and a note of what it is beside it.
+    Unmount {
+        /// The directory.
+        #[serde(with = "path_text")]
+        path: PathBuf,
+        /// The file that says what is mounted there.
+        #[serde(with = "path_text")]
+        note: PathBuf,
+    },
     /// Remove a tracefs instance.
     RemoveTracefsInstance {
         /// Its name below `instances/`.
@@ -112,6 +121,7 @@ impl Undo {
                 ["/sys", "/proc", "/dev"].iter().any(|place| path.starts_with(place))
             }
             Self::RemoveCgroup { .. }
+            | Self::Unmount { .. }
             | Self::RemoveTracefsInstance { .. }
             | Self::RemoveUprobes { .. }
             | Self::EndProcess { .. } => true,
@@ -144,6 +154,7 @@ impl fmt::Display for Undo {
                 write!(out, "restore {} from {}", live.display(), pristine.display())
             }
             Self::RemoveTree { path } | Self::RemoveFile { path } => write!(out, "remove {}", path.display()),
+            Self::Unmount { path, .. } => write!(out, "unmount {}", path.display()),
             Self::RemoveTracefsInstance { name } => write!(out, "remove the tracefs instance {name}"),
             Self::RemoveUprobes { group } => write!(out, "remove the uprobes {group}"),
             Self::EndProcess { pid, what, .. } => write!(out, "end {what} (process {pid})"),

@@ -4,11 +4,19 @@
 
 /// A desktop entry whose commands were changed.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Wrapped {
+pub struct Wrapped {
     /// The text of the new entry.
     pub text: String,
     /// It was started by D-Bus, which knows no command line.
     pub was_dbus: bool,
+}
+
+impl Wrapped {
+    /// What there is to know of it.
+    pub fn note(&self) -> Option<String> {
+        let text = "this program was started through D-Bus; from its launcher it is now started by its command";
+        self.was_dbus.then(|| text.to_owned())
+    }
 }
 
 /// Puts `before` (program and arguments, unquoted) and `--` in front of every command of the entry and of its actions.
@@ -16,7 +24,7 @@ pub(crate) struct Wrapped {
 ///
 /// # Errors
 /// In words: it starts no program.
-pub(crate) fn wrap(entry: &str, before: &[&str]) -> Result<Wrapped, String> {
+pub fn wrap(entry: &str, before: &[&str]) -> Result<Wrapped, String> {
     let prefix = before.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ");
     let mut group = "";
     let mut text = String::new();
