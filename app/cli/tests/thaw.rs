@@ -32,6 +32,7 @@ mod heap_waste;
 mod help;
 mod history;
 mod image;
+mod image_install;
 mod io;
 mod machine;
 mod made;

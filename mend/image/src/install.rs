@@ -120,7 +120,6 @@ fn unit_text(directory: &str, thaw: &str, image: &str, target: &str) -> Result<S
     Ok(format!(
         "[Unit]\n\
          Description=Mount the image of {} in the order of its start\n\
-         Documentation=man:thaw-image(1)\n\
          ConditionPathExists={}\n\
          RequiresMountsFor={} {}\n\
          \n\

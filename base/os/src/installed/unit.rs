@@ -108,7 +108,7 @@ pub fn wrapped(commands: &[String], before: &[&str]) -> std::result::Result<Stri
         if how.contains('@') {
             return Err(format!("'{command}' gives the program another name (@)"));
         }
-        if !program.starts_with(['/', '"', '\'']) && program.contains('/') || program.is_empty() {
+        if program.is_empty() {
             return Err(format!("'{command}' names no program"));
         }
         text.push_str(&format!("ExecStart={how}{words} -- {program}\n"));
