@@ -53,7 +53,7 @@ impl Covers {
     ///
     /// # Errors
     /// The kernel does not allow it, or a file cannot be covered. The process is where it was then, as a rule: where
-    /// only the second attempt failed it is in a namespace of its own, and nothing may be covered there. It has more than
+    /// only the second attempt failed it is in a namespace of its own, where nothing may be covered. It has more than
     /// one thread.
     pub fn enter_as_user(&self) -> io::Result<()> {
         // Some systems let everybody have a namespace of users, and nobody do anything in it. A program that was moved

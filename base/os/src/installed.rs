@@ -2,8 +2,8 @@
 //! and how it is taken away again. One mechanism for every verb that has `install` and `uninstall`.
 //!
 //! What will be written, and what was there before, is on disk before anything is changed. So an installation that was
-//! cut short can be taken away like a whole one: `thaw doctor` lists them all, and `--mend` takes those away that a kill
-//! left half done.
+//! cut short can be taken away like a whole one: `thaw doctor` lists them all, and `--mend` takes away those that a
+//! kill left half done.
 //!
 //! - [`places`]: the directories of this user, or of all;
 //! - [`desktop`]: pure: the text of a desktop entry whose commands go through another program;

@@ -1,5 +1,5 @@
-//! Images that are mounted for all users, each at a place of its own below `/run/thaw/images`: nothing is covered there.
-//! A start moves one over its directory in a mount namespace of its own, which an ordinary user may make
+//! Images that are mounted for all users, each at a place of its own below `/run/thaw/images`, where nothing is
+//! covered. A start moves one over its directory in a mount namespace of its own, which an ordinary user may make
 //! ([`os::covers`]).
 //!
 //! Beside each mounted image lies a note that everybody may read: what it is of, and what its directory was like. It is

@@ -138,7 +138,7 @@ pub fn runner() -> model::Result<PathBuf> {
     }
 }
 
-/// Becomes the `thaw` beside this program, with these words; returns if there is none: where it was looked for, and why.
+/// Becomes the `thaw` beside this program, with these words; returns if there is none: where it was looked for, why.
 pub fn hand_over(verb: &[&str], words: &[OsString]) -> (PathBuf, NoProgram) {
     let thaw = std::env::current_exe().map_or_else(|_| "thaw".into(), |own| own.with_file_name("thaw"));
     let verb = verb.iter().map(OsString::from);

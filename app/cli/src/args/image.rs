@@ -290,7 +290,8 @@ Examples:
 const RUN_ABOUT: &str = "\
 Does the program start faster from the image? (mounts it for this program alone)
 
-Needs root, by sudo (the program runs as who called it), or an image that is mounted for all users. Checks the image and that its directory is as it was, mounts \
+Needs root, by sudo (the program runs as who called it), or an image that is mounted for all users. Checks the image \
+and that its directory is as it was, mounts \
 it over the directory in a mount namespace of the program's own, has what the start needs read in one go beside it, \
 and becomes the program: same process, arguments, environment and exit code. Whatever goes wrong, or was changed, the \
 program starts from its directory, and a warning says why.";
