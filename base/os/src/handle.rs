@@ -7,6 +7,8 @@
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir};
 use std::collections::{HashMap, HashSet};
+use std::ffi::CString;
+use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
@@ -30,13 +32,60 @@ impl InodeName {
     }
 }
 
-/// `struct file_handle` with an identifier of the kind FILEID_INO32_GEN.
+/// What the kernel opens an inode by: its number, and which of the files it is that had this number. (`struct
+/// file_handle`, with room for the longest identifier.)
+#[derive(Clone)]
 #[repr(C)]
-struct Handle {
-    bytes: u32,
+pub struct Handle {
+    len: u32,
     kind: i32,
-    ino: u32,
-    generation: u32,
+    id: [u8; libc::MAX_HANDLE_SZ as usize],
+}
+
+impl Handle {
+    /// Of what is at a path; links are not followed.
+    ///
+    /// # Errors
+    /// As name_to_handle_at(2): EOPNOTSUPP where the file system has none.
+    pub fn of(path: &Path) -> io::Result<Self> {
+        let name = CString::new(path.as_os_str().as_bytes())?;
+        let mut handle = Self { len: libc::MAX_HANDLE_SZ as u32, kind: 0, id: [0; libc::MAX_HANDLE_SZ as usize] };
+        let (at, mut mount) = ((&raw mut handle).cast(), 0);
+        // SAFETY: the name ends with a zero; the handle has the room that it says.
+        match unsafe { libc::name_to_handle_at(libc::AT_FDCWD, name.as_ptr(), at, &raw mut mount, 0) } {
+            0 => Ok(handle),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+
+    /// From its kind and its identifier; `None`: no identifier is as long, or as short.
+    pub fn new(kind: i32, id: &[u8]) -> Option<Self> {
+        let mut handle = Self { len: id.len() as u32, kind, id: [0; libc::MAX_HANDLE_SZ as usize] };
+        handle.id.get_mut(..id.len())?.copy_from_slice(id);
+        (!id.is_empty()).then_some(handle)
+    }
+
+    /// Its kind and its identifier.
+    pub fn parts(&self) -> (i32, &[u8]) {
+        (self.kind, &self.id[..self.len as usize])
+    }
+
+    /// Opens the inode, only to look at it, links too. `mount` is any open file or directory of the file system, not
+    /// opened with `O_PATH`.
+    ///
+    /// # Errors
+    /// As open_by_handle_at(2): ESTALE where the inode is gone, EPERM without CAP_DAC_READ_SEARCH.
+    pub fn open(&self, mount: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+        let mut handle = self.clone();
+        let flags = libc::O_PATH | libc::O_NOFOLLOW | libc::O_CLOEXEC;
+        // SAFETY: the handle has the bytes that it says and lives through the call.
+        let fd = unsafe { libc::open_by_handle_at(mount.as_raw_fd(), (&raw mut handle).cast(), flags) };
+        match fd {
+            // SAFETY: a descriptor that was just opened and that nobody else knows.
+            0.. => Ok(unsafe { OwnedFd::from_raw_fd(fd) }),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
 }
 
 /// The path of an inode of the file system that `mount` is on. `mount` is any open file or directory of it, but
@@ -62,19 +111,9 @@ pub fn path_of_inode(mount: BorrowedFd<'_>, ino: u64) -> Option<InodeName> {
 
 fn open_inode(mount: BorrowedFd<'_>, ino: u64) -> Option<OwnedFd> {
     const FILEID_INO32_GEN: i32 = 1;
-    let mut handle = Handle { bytes: 8, kind: FILEID_INO32_GEN, ino: u32::try_from(ino).ok()?, generation: 0 };
-    // SAFETY: `handle` is a `struct file_handle` followed by the 8 bytes that its first field announces; the
-    // kernel only reads it.
-    let fd = unsafe {
-        libc::syscall(
-            libc::SYS_open_by_handle_at,
-            mount.as_raw_fd(),
-            &mut handle as *mut Handle,
-            libc::O_PATH | libc::O_CLOEXEC,
-        )
-    };
-    // SAFETY: a descriptor that was just opened and that nobody else knows.
-    (fd >= 0).then(|| unsafe { OwnedFd::from_raw_fd(fd as i32) })
+    let generation = [0; 4];
+    let id = [u32::try_from(ino).ok()?.to_ne_bytes(), generation].concat();
+    Handle::new(FILEID_INO32_GEN, &id)?.open(mount).ok()
 }
 
 /// The paths of inodes by walking a mount: slow (a million entries take seconds, and their directories come into

@@ -1,5 +1,6 @@
 //! What thaw adds behind an image, where no file system looks: of which directory it is, how much of it a start needs,
-//! and sums. A text of JSON behind the last block, and at the very end of the file where that text is.
+//! and sums. A text of JSON behind the last block and the names of inodes, and at the very end of the file where that
+//! text is.
 
 use crate::format::BLOCK;
 use model::{Bytes, Error, Result};
@@ -99,6 +100,11 @@ pub struct About {
     pub stored: Bytes,
     /// Of the directory's names, sizes and times: see [`crate::tree::Tree::sum`].
     pub tree_sum: Sum,
+    /// Bytes behind the image that name the directory's inodes ([`crate::inodes`]), in whole blocks; 0: its file system
+    /// has no such names.
+    pub inodes: Bytes,
+    /// Of these.
+    pub inodes_sum: Sum,
     /// Of the metadata.
     pub metadata_sum: Sum,
     /// Of what is behind them.
@@ -106,7 +112,7 @@ pub struct About {
 }
 
 impl About {
-    /// What stands behind the last block: whole blocks.
+    /// What stands at the end of the file: whole blocks.
     ///
     /// # Errors
     /// A bug.
@@ -150,7 +156,8 @@ impl About {
             .map_err(|cause| format!("another version wrote it: {cause}"))?;
         let [metadata, by_all, start] = [about.metadata, about.by_all, about.start].map(|bytes| bytes.0);
         let is_ordered = metadata > 0 && metadata <= by_all && by_all <= start && start <= about.image.0;
-        match about.image.0 == text_at && is_ordered && metadata % BLOCK == 0 {
+        let behind = about.image.0.checked_add(about.inodes.0);
+        match behind == Some(text_at) && is_ordered && metadata % BLOCK == 0 {
             true => Ok(about),
             false => Err("its length is not the one that it had".to_owned()),
         }

@@ -2,14 +2,16 @@
 
 use crate::about::{About, Sum};
 use crate::format::BLOCK;
+use crate::inodes;
 use crate::read::{Contents, Image, Source};
-use crate::tree::{Node, Tree};
+use crate::tree::{Detail, Node, Tree};
 use model::{Bytes, Error, Exit, Result, shown};
+use os::mounts::Mounts;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::Read;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 /// How much is read at a time.
@@ -48,7 +50,19 @@ impl Opened {
     /// They were changed.
     pub fn check_data(&self) -> Result<()> {
         let About { metadata, image, data_sum, .. } = &self.about;
-        self.compare(metadata.0, image.0, *data_sum, "its data were changed")
+        self.compare(metadata.0, image.0, *data_sum, "its data were changed")?;
+        self.inodes().map(drop)
+    }
+
+    /// What names the directory's inodes.
+    fn inodes(&self) -> Result<Vec<u8>> {
+        let About { image, inodes, inodes_sum, .. } = &self.about;
+        self.compare(image.0, image.0 + inodes.0, *inodes_sum, "the names of inodes in it were changed")?;
+        let mut bytes = vec![0; inodes.0 as usize];
+        self.file
+            .read_into(image.0, &mut bytes)
+            .map_err(|cause| Error::on(Exit::Data, "cannot read the image", &self.path).because(cause))?;
+        Ok(bytes)
     }
 
     fn compare(&self, from: u64, to: u64, expected: Sum, why: &str) -> Result<()> {
@@ -238,12 +252,16 @@ fn about_nodes(one: &Node, two: &Node) -> Vec<&'static str> {
     pairs.into_iter().filter(|(same, _)| !same).map(|(_, what)| what).collect()
 }
 
-/// What differs between a directory and the image that was made of it, as far as names, sizes and times tell; `None`:
+/// What differs between the directory and the image that was made of it, as far as names, sizes and times tell; `None`:
 /// nothing was changed since.
 ///
 /// # Errors
 /// The directory cannot be looked at; the image's is damaged.
-pub fn changed_since(opened: &Opened, now: &Tree) -> Result<Option<String>> {
+pub fn changed_since(opened: &Opened, directory: &Path) -> Result<Option<String>> {
+    if by_inodes(opened, directory)? {
+        return Ok(None);
+    }
+    let now = Tree::walk(directory, Detail::Names)?;
     if now.sum() == opened.about.tree_sum.0 {
         return Ok(None);
     }
@@ -254,7 +272,8 @@ pub fn changed_since(opened: &Opened, now: &Tree) -> Result<Option<String>> {
         Tree { nodes: nodes.collect() }
     };
     let nothing = |_: usize| Ok([0; 32]);
-    let found = differences((&as_looked_at(now), &mut { nothing }), (&as_looked_at(&contents.tree), &mut { nothing }))?;
+    let found =
+        differences((&as_looked_at(&now), &mut { nothing }), (&as_looked_at(&contents.tree), &mut { nothing }))?;
     // A directory's time is another one because of what is in it.
     let first = found.iter().min_by_key(|found| match found.what.as_str() {
         ONLY_THERE | MISSING => 0,
@@ -267,6 +286,25 @@ pub fn changed_since(opened: &Opened, now: &Tree) -> Result<Option<String>> {
         what => format!("{} {what}", first.path),
     });
     Ok(Some(first.unwrap_or_else(|| "something in it was written or renamed".to_owned())))
+}
+
+/// Whether the inodes alone tell that nothing was changed. If not, names have to be looked at: that is slower, but
+/// knows what is other.
+fn by_inodes(opened: &Opened, directory: &Path) -> Result<bool> {
+    let About { inodes, tree_sum, .. } = &opened.about;
+    if inodes.0 == 0 {
+        return Ok(false);
+    }
+    let (bytes, (_, contents)) = (opened.inodes()?, opened.contents()?);
+    let look = || {
+        // What is mounted in the directory is no part of the image: a look at names says so.
+        match Mounts::load().map_err(io::Error::other)?.has_below(directory) {
+            true => Ok(None),
+            false => inodes::look(&bytes, &File::open(directory)?, &contents.tree),
+        }
+    };
+    let now: io::Result<Option<Tree>> = look();
+    Ok(now.is_ok_and(|now| now.is_some_and(|now| now.sum() == tree_sum.0)))
 }
 
 /// Pages of needed clusters and where they lie: how many of an image's clusters lie in the stretch of a start.
@@ -296,4 +334,64 @@ pub fn clusters(opened: &Opened, image: &Image<'_>, contents: &Contents) -> Resu
         }
     }
     Ok(counted)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::about::Origin;
+    use crate::write::{Compression, Source, write};
+    use std::fs;
+
+    /// The inodes alone tell that a directory is as it was, and notice what a look at names would.
+    #[test]
+    fn inodes_tell_whether_anything_was_changed() {
+        if !testing::root_or_skip() {
+            return;
+        }
+        let home = tempfile::tempdir_in("/var/tmp").unwrap();
+        let (root, target) = (home.path().join("root"), home.path().join("a.img"));
+        let make = || {
+            let _ = fs::remove_dir_all(&root);
+            fs::create_dir_all(root.join("deep/er")).unwrap();
+            ["a", "b", "deep/c", "deep/er/d"].iter().for_each(|name| fs::write(root.join(name), name).unwrap());
+            std::os::unix::fs::symlink("nowhere", root.join("link")).unwrap();
+            fs::hard_link(root.join("a"), root.join("deep/a too")).unwrap();
+            let tree = Tree::walk(&root, Detail::Whole).unwrap();
+            let file = File::options().read(true).write(true).create(true).truncate(true).open(&target).unwrap();
+            let origin = Origin {
+                directory: root.to_string_lossy().into_owned(),
+                recordings: Vec::new(),
+                source: "exact".to_owned(),
+                starts: 1,
+            };
+            let source = Source { root: &root, tree: &tree, needs: &[], whole: &[] };
+            write(&source, Compression::Lz4, origin, &file).unwrap();
+            Opened::open(&target).unwrap()
+        };
+        if make().about.inodes.0 == 0 {
+            return testing::skip("this file system has no handles of inodes");
+        }
+        let changes: [(&str, &dyn Fn()); 7] = [
+            ("nothing", &|| ()),
+            ("content", &|| fs::write(root.join("deep/c"), "C").unwrap()),
+            ("a new name", &|| fs::write(root.join("deep/er/new"), "").unwrap()),
+            ("a name gone", &|| fs::remove_file(root.join("deep/a too")).unwrap()),
+            ("an inode gone", &|| fs::remove_file(root.join("link")).unwrap()),
+            ("another file of that name", &|| {
+                fs::write(root.join("other"), "b").unwrap();
+                fs::rename(root.join("other"), root.join("b")).unwrap();
+            }),
+            ("another directory of that name", &|| {
+                fs::rename(&root, home.path().join("away")).unwrap();
+                fs::create_dir(&root).unwrap();
+            }),
+        ];
+        for (number, (what, change)) in changes.iter().enumerate() {
+            let opened = make();
+            change();
+            assert_eq!(by_inodes(&opened, &root).unwrap(), number == 0, "{what}");
+            assert_eq!(changed_since(&opened, &root).unwrap().is_none(), number == 0, "{what}");
+        }
+    }
 }

@@ -27,5 +27,6 @@ pub mod tree;
 pub mod write;
 
 mod format;
+mod inodes;
 
 pub use format::crc32c;

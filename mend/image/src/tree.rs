@@ -69,20 +69,21 @@ impl Node {
     }
 
     fn of(path: PathBuf, about: &Metadata) -> Self {
+        let names = if about.is_dir() { 2 } else { 1 };
+        let mut node = Self { path, names, ..Self::default() };
+        node.set_looked_at(about);
+        node
+    }
+
+    /// All that one call tells.
+    pub(crate) fn set_looked_at(&mut self, about: &Metadata) {
         let kind = about.mode() & libc::S_IFMT;
-        Self {
-            path,
-            mode: about.mode(),
-            uid: about.uid(),
-            gid: about.gid(),
-            mtime: about.mtime(),
-            mtime_ns: about.mtime_nsec() as u32,
-            size: if kind == libc::S_IFREG || kind == libc::S_IFLNK { about.size() } else { 0 },
-            device: if kind == libc::S_IFCHR || kind == libc::S_IFBLK { about.rdev() } else { 0 },
-            names: if kind == libc::S_IFDIR { 2 } else { 1 },
-            changed: (about.ctime(), about.ctime_nsec()),
-            ..Self::default()
-        }
+        self.mode = about.mode();
+        (self.uid, self.gid) = (about.uid(), about.gid());
+        (self.mtime, self.mtime_ns) = (about.mtime(), about.mtime_nsec() as u32);
+        self.size = if kind == libc::S_IFREG || kind == libc::S_IFLNK { about.size() } else { 0 };
+        self.device = if kind == libc::S_IFCHR || kind == libc::S_IFBLK { about.rdev() } else { 0 };
+        self.changed = (about.ctime(), about.ctime_nsec());
     }
 }
 

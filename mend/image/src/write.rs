@@ -6,6 +6,7 @@
 
 use crate::about::{About, Origin};
 use crate::format::*;
+use crate::inodes;
 use crate::order::{Class, Cluster, Need, Pages, clusters};
 use crate::tree::{Detail, Node, Tree};
 use model::{Bytes, Error, Exit, Result};
@@ -92,6 +93,8 @@ pub fn write(source: &Source<'_>, compression: Compression, origin: Origin, out:
     layout.encode(source, &placed.blocks, compression, &mut metadata)?;
     superblock(&mut metadata, &layout, compression, blocks, is_shared);
     put(out, &metadata, 0)?;
+    let mut inodes = inodes::of(source.root, source.tree).unwrap_or_default();
+    inodes.resize(inodes.len().next_multiple_of(BLOCK as usize), 0);
     let now = Tree::walk(source.root, Detail::Names)?;
     if now.sum() != source.tree.sum() {
         return Err(changed(source.root));
@@ -111,10 +114,13 @@ pub fn write(source: &Source<'_>, compression: Compression, origin: Origin, out:
         shared: placed.shared,
         stored: placed.stored,
         tree_sum: source.tree.sum().into(),
+        inodes: Bytes(inodes.len() as u64),
+        inodes_sum: <[u8; 32]>::from(Sha256::digest(&inodes)).into(),
         metadata_sum: <[u8; 32]>::from(Sha256::digest(&metadata)).into(),
         data_sum: <[u8; 32]>::from(data.sum.finalize()).into(),
     };
-    put(out, &about.encode()?, blocks * BLOCK)?;
+    inodes.extend(about.encode()?);
+    put(out, &inodes, blocks * BLOCK)?;
     Ok(about)
 }
 

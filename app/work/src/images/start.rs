@@ -116,10 +116,9 @@ fn shared(path: &Path, check_all: bool) -> Result<Fit> {
         Opened::open(path)?.check_data()?;
     }
     let directory = Path::new(&shared.about.origin.directory);
-    let now = Tree::walk(directory, Detail::Names)?;
-    if now.sum() != shared.about.tree_sum.0 {
+    if Tree::walk(directory, Detail::Names)?.sum() != shared.about.tree_sum.0 {
         // What exactly, only the image knows.
-        let what = Opened::open(path).and_then(|opened| check::changed_since(&opened, &now));
+        let what = Opened::open(path).and_then(|opened| check::changed_since(&opened, directory));
         return Err(changed(directory, what?.unwrap_or_default()));
     }
     Ok(Fit::Shared(shared, file))
@@ -176,7 +175,7 @@ pub(super) fn check_now(opened: &Opened) -> Result<()> {
     // The kernel gets nothing that thaw's own reader refuses.
     check::unused(opened, (&image, &contents))?;
     let directory = Path::new(&opened.about.origin.directory);
-    if let Some(what) = check::changed_since(opened, &Tree::walk(directory, Detail::Names)?)? {
+    if let Some(what) = check::changed_since(opened, directory)? {
         return Err(changed(directory, what));
     }
     Ok(())

@@ -171,6 +171,11 @@ impl Mounts {
             .min_by_key(|mount| (self.is_covered(mount), mount.root.as_os_str().len(), mount.point.as_os_str().len()))
     }
 
+    /// Whether something is mounted in a directory, below it.
+    pub fn has_below(&self, directory: &Path) -> bool {
+        self.0.iter().any(|mount| mount.point != directory && mount.point.starts_with(directory))
+    }
+
     /// The mount that a path is on (of its nearest existing ancestor, if there is nothing yet). Symbolic links are
     /// followed.
     pub fn of_path(&self, path: &Path) -> Option<&Mount> {
