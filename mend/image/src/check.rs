@@ -252,13 +252,23 @@ fn about_nodes(one: &Node, two: &Node) -> Vec<&'static str> {
     pairs.into_iter().filter(|(same, _)| !same).map(|(_, what)| what).collect()
 }
 
+/// What an image is held against.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Of {
+    /// The very directory that it was made of: when the kernel saw the last change of each inode counts, which nobody
+    /// can set.
+    Directory,
+    /// A copy of it, on another machine or disk: the dates of the files count, which the copier has set.
+    Copy,
+}
+
 /// What differs between the directory and the image that was made of it, as far as names, sizes and times tell; `None`:
 /// nothing was changed since.
 ///
 /// # Errors
 /// The directory cannot be looked at; the image's is damaged.
-pub fn changed_since(opened: &Opened, directory: &Path) -> Result<Option<String>> {
-    if by_inodes(opened, directory)? {
+pub fn changed_since(opened: &Opened, directory: &Path, of: Of) -> Result<Option<String>> {
+    if of == Of::Directory && by_inodes(opened, directory)? {
         return Ok(None);
     }
     let now = Tree::walk(directory, Detail::Names)?;
@@ -285,7 +295,10 @@ pub fn changed_since(opened: &Opened, directory: &Path) -> Result<Option<String>
         ONLY_THERE => format!("{} is gone", first.path),
         what => format!("{} {what}", first.path),
     });
-    Ok(Some(first.unwrap_or_else(|| "something in it was written or renamed".to_owned())))
+    Ok(match of {
+        Of::Directory => Some(first.unwrap_or_else(|| "something in it was written or renamed".to_owned())),
+        Of::Copy => first,
+    })
 }
 
 /// Whether the inodes alone tell that nothing was changed. If not, names have to be looked at: that is slower, but
@@ -372,6 +385,14 @@ mod tests {
         if make().about.inodes.0 == 0 {
             return testing::skip("this file system has no handles of inodes");
         }
+        // All that can be set is the same: a copy, which only who says so accepts.
+        let opened = make();
+        let copied = std::process::Command::new("cp").arg("-a").args([&root, &home.path().join("copy")]).status();
+        assert!(copied.unwrap().success());
+        let copy = home.path().join("copy");
+        assert!(!by_inodes(&opened, &copy).unwrap());
+        assert!(changed_since(&opened, &copy, Of::Directory).unwrap().is_some());
+        assert_eq!(changed_since(&opened, &copy, Of::Copy).unwrap(), None);
         let changes: [(&str, &dyn Fn()); 7] = [
             ("nothing", &|| ()),
             ("content", &|| fs::write(root.join("deep/c"), "C").unwrap()),
@@ -391,7 +412,8 @@ mod tests {
             let opened = make();
             change();
             assert_eq!(by_inodes(&opened, &root).unwrap(), number == 0, "{what}");
-            assert_eq!(changed_since(&opened, &root).unwrap().is_none(), number == 0, "{what}");
+            assert_eq!(changed_since(&opened, &root, Of::Directory).unwrap().is_none(), number == 0, "{what}");
+            assert_eq!(changed_since(&opened, &root, Of::Copy).unwrap().is_none(), number == 0, "{what}");
         }
     }
 }

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{Dice, fill, make, needs};
-use image::check::{Difference, Opened, changed_since, differences, in_image, on_disk, whole};
+use image::check::{Difference, Of, Opened, changed_since, differences, in_image, on_disk, whole};
 use image::extract::extract;
 use image::mount::{Way, differences_to_kernel};
 use image::order::Need;
@@ -46,7 +46,7 @@ fn an_image_holds_what_its_directory_holds_and_is_the_same_when_it_is_made_again
             assert!(about.stored.0 > 0 && about.metadata.0 < about.by_all.0 && about.start.0 < about.image.0);
             let different = compared(&one, &root);
             assert!(different.is_empty(), "seed {seed}: {different:?}");
-            assert_eq!(changed_since(&opened, &root).unwrap(), None);
+            assert_eq!(changed_since(&opened, &root, Of::Directory).unwrap(), None);
             if !rustix::process::geteuid().is_root() {
                 testing::skip("the kernel's view of an image needs root");
                 continue;
@@ -165,7 +165,7 @@ fn a_changed_directory_is_noticed_and_what_changed_is_named() {
     let file = root.join("lib/file");
     fs::write(&file, "content").unwrap();
     let (_, about) = make(&root, &[], Compression::Lz4, &target);
-    let since = || changed_since(&Opened::open(&target).unwrap(), &root).unwrap();
+    let since = || changed_since(&Opened::open(&target).unwrap(), &root, Of::Directory).unwrap();
     assert_eq!(since(), None);
     let time = fs::metadata(&file).unwrap().modified().unwrap();
     fs::write(&file, "CONTENT").unwrap();

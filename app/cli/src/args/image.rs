@@ -145,6 +145,10 @@ pub struct RunArgs {
     /// files
     #[arg(long)]
     pub check: bool,
+    /// The directory is a copy of the one that the image was made of (another machine, a container's layer): compare
+    /// its files by name, kind, mode, owner, size and date, not by when they were last changed
+    #[arg(long)]
+    pub copied: bool,
     #[command(flatten)]
     #[allow(missing_docs)]
     pub run_as: UserArgs,

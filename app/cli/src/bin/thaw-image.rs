@@ -3,6 +3,7 @@
 //!
 //! It knows the usual case alone; what has options it leaves to the `thaw` beside it.
 
+use image::check::Of;
 use model::{Error, shown};
 use os::user::Choice;
 use preload::exec::{self, NoProgram};
@@ -36,7 +37,7 @@ fn typed(words: &[OsString]) -> Option<(&Path, &[OsString])> {
 
 /// Becomes the program; returns if there is none.
 fn run(image: &Path, command: &[OsString]) -> NoProgram {
-    let asked = Start { image, command, user: Choice::Caller, check_all: false };
+    let asked = Start { image, command, user: Choice::Caller, check_all: false, of: Of::Directory };
     let without = |error: &Error| {
         let hint = error.hint.as_deref().map(|hint| format!("\nhint: {hint}")).unwrap_or_default();
         complain(&format!("warning: the program starts from its directory, not from the image: {error}{hint}"));

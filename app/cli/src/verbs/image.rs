@@ -4,6 +4,7 @@ use crate::args::image::{ExtractArgs, FileArgs, ImageArgs, ImageVerb, MakeArgs, 
 use crate::text::width::of_terminal as width;
 use crate::verbs::preload::{no_program, scope};
 use crate::{output, text};
+use image::check::Of;
 use model::{Error, Exit, Result};
 use work::images::start::{self, Start};
 use work::images::{self, Wanted, installing};
@@ -81,7 +82,9 @@ fn extract(args: &ExtractArgs) -> Result<Exit> {
 
 /// Becomes the program. Returns only where there is none.
 fn start(args: &RunArgs) -> Result<Exit> {
-    let asked = Start { image: &args.image, command: &args.command, user: args.run_as.choice(), check_all: args.check };
+    let of = if args.copied { Of::Copy } else { Of::Directory };
+    let (image, command, user) = (&*args.image, &*args.command, args.run_as.choice());
+    let asked = Start { image, command, user, check_all: args.check, of };
     let complain = |error: &_| output::complain(&text::image::started_without(error));
     match start::start(&asked, &complain) {
         Ok(failed) => no_program(&args.command, failed),

@@ -4,7 +4,7 @@
 use super::start::check_now;
 use super::{compared, start};
 use crate::own;
-use image::check::{self, Difference, Opened};
+use image::check::{self, Difference, Of, Opened};
 use image::install::{self, copy_of, name_of, not_mounted, outdated};
 use image::shared::{self, Shared};
 use image::tree::{Detail, Tree};
@@ -28,7 +28,7 @@ pub fn install(file: &Path, subject: Option<&Subject>, scope: Scope) -> Result<V
     }
     let runner = own::beside("thaw-image", "what launchers call", "thawlab")?;
     let opened = Opened::open(file)?;
-    check_now(&opened)?;
+    check_now(&opened, Of::Directory)?;
     let is_root = rustix::process::geteuid().is_root();
     match (scope, subject) {
         (Scope::User, None) => Err(Error::new(Exit::Usage, "nothing is named that is to start from the image", "")
@@ -90,7 +90,8 @@ fn for_all(opened: &Opened, is_needed_only: bool) -> Result<(PathBuf, Vec<Instal
             .hint("record the program again, then `thaw image make`"));
     }
     let mut installation = install::image(opened, &own::file()?, is_needed_only)?;
-    let mounted = Opened::open(&copy).and_then(|opened| check_now(&opened).and_then(|()| shared::mount(&opened)));
+    let mounted =
+        Opened::open(&copy).and_then(|opened| check_now(&opened, Of::Directory).and_then(|()| shared::mount(&opened)));
     match mounted {
         Ok(shared) => {
             installation.notes.insert(0, format!("mounted now at {}", shown(&shared.place())));
@@ -153,7 +154,7 @@ pub fn remove(installation: &Installation) -> Result<Removed> {
 /// It, or its directory, is not as it was; this is not root; see [`shared::mount`].
 pub fn mount(image: &Path) -> Result<Shared> {
     let opened = Opened::open(image)?;
-    check_now(&opened)?;
+    check_now(&opened, Of::Directory)?;
     shared::mount(&opened)
 }
 
@@ -267,7 +268,7 @@ fn status_of(
     let problem = match shared {
         Some(_) => start::refused(image),
         None => opened
-            .and_then(|opened| check_now(&opened))
+            .and_then(|opened| check_now(&opened, Of::Directory))
             .err()
             .or_else(|| (is_for_all || !is_root).then(|| not_mounted(image))),
     };

@@ -2,7 +2,7 @@
 //! it is mounted for all users. Whatever is in the way, the program starts from its directory.
 
 use image::about::About;
-use image::check::{self, Opened};
+use image::check::{self, Of, Opened};
 use image::install::not_mounted;
 use image::mount::{self, Trust, Way};
 use image::shared::{self, Identity, Shared};
@@ -32,6 +32,8 @@ pub struct Start<'a> {
     pub user: Choice,
     /// All of the image is read and checked before, not only what the kernel interprets.
     pub check_all: bool,
+    /// What its directory is.
+    pub of: Of,
 }
 
 /// An image that may be put over its directory now.
@@ -75,7 +77,7 @@ pub fn start(asked: &Start<'_>, complain: &dyn Fn(&Error)) -> Result<NoProgram> 
     let account = asked.user.account()?;
     let fit = match rustix::process::geteuid().is_root() {
         true => own(asked, account.as_ref()).map(Fit::Own),
-        false => shared(asked.image, asked.check_all),
+        false => shared(asked.image, asked.check_all, asked.of),
     };
     let manifest = fit.as_ref().map(reads).unwrap_or_default();
     // Opened before anything lies over anything, and before the program's user may not open it.
@@ -104,7 +106,7 @@ pub fn start(asked: &Start<'_>, complain: &dyn Fn(&Error)) -> Result<NoProgram> 
 
 /// The image as it is mounted for all users. What the kernel interprets was checked before that; what is left to see is
 /// that the directory is as it was.
-fn shared(path: &Path, check_all: bool) -> Result<Fit> {
+fn shared(path: &Path, check_all: bool, of: Of) -> Result<Fit> {
     let shared = shared::of(path)?.ok_or_else(|| not_mounted(path))?;
     let unreadable = |cause| Error::on(Exit::of_unreadable(&cause), "cannot open the image", path).because(cause);
     let file = os::file::open_regular(&shared.image).map_err(unreadable)?;
@@ -118,15 +120,16 @@ fn shared(path: &Path, check_all: bool) -> Result<Fit> {
     let directory = Path::new(&shared.about.origin.directory);
     if Tree::walk(directory, Detail::Names)?.sum() != shared.about.tree_sum.0 {
         // What exactly, only the image knows.
-        let what = Opened::open(path).and_then(|opened| check::changed_since(&opened, directory));
-        return Err(changed(directory, what?.unwrap_or_default()));
+        if let Some(what) = check::changed_since(&Opened::open(path)?, directory, of)? {
+            return Err(changed(directory, what));
+        }
     }
     Ok(Fit::Shared(shared, file))
 }
 
 /// Why nobody but root starts from an image that is mounted for all users; `None`: anybody may.
 pub(super) fn refused(image: &Path) -> Option<Error> {
-    shared(image, false).err()
+    shared(image, false, Of::Directory).err()
 }
 
 /// As [`cover`], from where it is mounted: in a namespace of users of this process's own. Nothing is read around faults
@@ -162,7 +165,7 @@ fn own(asked: &Start<'_>, account: Option<&Account>) -> Result<Opened> {
     if asked.check_all {
         opened.check_data()?;
     }
-    check_now(&opened)?;
+    check_now(&opened, asked.of)?;
     Ok(opened)
 }
 
@@ -170,12 +173,12 @@ fn own(asked: &Start<'_>, account: Option<&Account>) -> Result<Opened> {
 ///
 /// # Errors
 /// What the kernel would interpret of it is damaged; its directory is not as it was.
-pub(super) fn check_now(opened: &Opened) -> Result<()> {
+pub(super) fn check_now(opened: &Opened, of: Of) -> Result<()> {
     let (image, contents) = opened.contents()?;
     // The kernel gets nothing that thaw's own reader refuses.
     check::unused(opened, (&image, &contents))?;
     let directory = Path::new(&opened.about.origin.directory);
-    if let Some(what) = check::changed_since(opened, directory)? {
+    if let Some(what) = check::changed_since(opened, directory, of)? {
         return Err(changed(directory, what));
     }
     Ok(())
