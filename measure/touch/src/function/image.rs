@@ -16,9 +16,11 @@ use object::elf::{ET_DYN, FileHeader64, PF_X, PT_LOAD};
 use object::read::elf::{FileHeader, ProgramHeader};
 use os::process::Mapping;
 use os::tracee::TRAP;
+use std::fs::File;
 use std::io;
 use std::ops::Range;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileExt;
 
 const PAGE: u64 = model::PAGE;
 /// Of fewer functions, or of fewer that are left, breakpoints cost less than the mappings.
@@ -28,6 +30,8 @@ const SPARSE: u64 = 4096;
 /// A replacement of eight bytes, and where it may begin in a cache line: it is seen at once or not at all.
 const WINDOW: u64 = 8;
 const LINE: u64 = 64;
+/// So much text is made at once: it stays in the processor's cache.
+const PIECE: usize = 256 << 10;
 
 /// Where the writable view of an image is to be.
 #[derive(Clone, Copy, Debug)]
@@ -82,7 +86,7 @@ pub struct Noted {
 /// The memory, mapped here too.
 #[derive(Debug)]
 pub struct Image {
-    fd: OwnedFd,
+    file: File,
     inode: (u64, u64),
     memory: Shared,
     /// Offset of the text in the file.
@@ -124,22 +128,18 @@ impl Image {
         let (fd, inode) = memory_file("thaw-text", parts.end)?;
         let memory = Shared::of(&fd, parts.end as usize)?;
         let clock = Clock::now();
-        let mut image = Self { fd, inode, memory, from, parts, away, functions, runs, clock };
-        image.fill(module, text).ok_or_else(|| io::Error::other("a text does not fit"))?;
+        let file = File::from(fd);
+        let image = Self { file, inode, memory, from, parts, away, functions, runs, clock };
+        image.fill(module, text)?;
         Ok(Some(image))
     }
 
-    /// Writes text, code, table and the head of the log.
-    fn fill(&mut self, module: &Module, text: &[u8]) -> Option<()> {
+    /// Writes text, code, table and the head of the log. In pieces that stay in the processor's cache, and by system
+    /// calls: a page that is first met through a mapping costs a fault, and is emptied before it is filled.
+    fn fill(&self, module: &Module, text: &[u8]) -> io::Result<()> {
+        let too_far = || io::Error::other("a text does not fit");
         let (parts, away, from) = (self.parts, self.away, self.from);
         let (code, common) = stub::code();
-        let bytes = self.memory.bytes();
-        for run in &self.runs {
-            let run = run.start as usize..(run.end as usize).min(text.len());
-            bytes[run.clone()].copy_from_slice(&text[run]);
-        }
-        let begin = parts.code as usize;
-        bytes[begin..begin + code.len()].copy_from_slice(code);
         let from_code = |part: u64| part.cast_signed() - parts.code.cast_signed();
         let head = Head {
             alias: from_code(0),
@@ -148,29 +148,47 @@ impl Image {
             text: from_code(0) - away,
             space: from_code(parts.space),
         };
-        write(bytes, begin, head);
-        write(bytes, parts.log as usize, Log { begun: 0, room: self.functions.len() as u64 });
-        let mut armed = self.functions.iter().copied().peekable();
-        let mut number = 0;
-        for index in module.functions_in(from, from + text.len() as u64) {
-            let at = (module.functions[index].offset - from) as usize;
-            if armed.next_if_eq(&index).is_none() {
-                if self.runs.iter().any(|run| run.contains(&(at as u64))) && !module.is_called(index) {
-                    bytes[at] = TRAP;
-                }
-                continue;
+        let mut stubs = vec![0; stubs_begin() + self.functions.len() * STUB];
+        stubs[..code.len()].copy_from_slice(code);
+        write(&mut stubs, 0, head);
+        let mut table = vec![0; self.functions.len() * size_of::<Entry>()];
+        let mut armed = self.functions.iter().copied().enumerate().peekable();
+        let mut piece = Vec::new();
+        let pieces = self.runs.iter().flat_map(|run| {
+            let end = run.end.min(text.len() as u64);
+            (run.start..end).step_by(PIECE).map(move |begin| begin as usize..(begin as usize + PIECE).min(end as usize))
+        });
+        for range in pieces {
+            piece.clear();
+            piece.extend_from_slice(&text[range.clone()]);
+            for index in module.functions_in(from + range.start as u64, from + range.end as u64) {
+                let in_text = (module.functions[index].offset - from) as usize;
+                let at = in_text - range.start;
+                let Some((number, _)) = armed.next_if(|(_, armed)| *armed == index) else {
+                    if !module.is_called(index) {
+                        piece[at] = TRAP;
+                    }
+                    continue;
+                };
+                let stub_at = stubs_begin() + number * STUB;
+                let stub = stub::stub(number, stub_at, common).ok_or_else(too_far)?;
+                stubs[stub_at..stub_at + STUB].copy_from_slice(&stub);
+                let mut original = [0; 8];
+                original[..JUMP].copy_from_slice(&text[in_text..in_text + JUMP]);
+                let entry = Entry { offset: in_text as u32, claimed: 0, original: u64::from_le_bytes(original) };
+                write(&mut table, number * size_of::<Entry>(), entry);
+                let jump = stub::jump(in_text as i64, away + (parts.code as usize + stub_at) as i64);
+                // It lies in one cache line, so in one piece.
+                piece[at..at + JUMP].copy_from_slice(&jump.ok_or_else(too_far)?);
             }
-            let stub_at = stubs_begin() + number * STUB;
-            bytes[begin + stub_at..begin + stub_at + STUB].copy_from_slice(&stub::stub(number, stub_at, common)?);
-            let mut original = [0; 8];
-            original[..JUMP].copy_from_slice(&text[at..at + JUMP]);
-            let entry = Entry { offset: at as u32, claimed: 0, original: u64::from_le_bytes(original) };
-            write(bytes, parts.table as usize + number * size_of::<Entry>(), entry);
-            let jump = stub::jump(at as i64, away + (begin + stub_at) as i64)?;
-            bytes[at..at + JUMP].copy_from_slice(&jump);
-            number += 1;
+            self.file.write_all_at(&piece, range.start as u64)?;
         }
-        Some(())
+        let mut log = [0; size_of::<Log>()];
+        write(&mut log, 0, Log { begun: 0, room: self.functions.len() as u64 });
+        for (bytes, at) in [(&stubs[..], parts.code), (&table, parts.table), (&log, parts.log)] {
+            self.file.write_all_at(bytes, at)?;
+        }
+        Ok(())
     }
 
     /// How far below the text the next image has to begin that any process may map together with this one.
@@ -220,7 +238,7 @@ impl Image {
 
     /// A path by which a process of the same user can open it.
     pub fn path(&self) -> String {
-        format!("/proc/{}/fd/{}", std::process::id(), self.fd.as_raw_fd())
+        format!("/proc/{}/fd/{}", std::process::id(), self.file.as_raw_fd())
     }
 
     /// Puts a byte of the text back, or plants a trap, for all processes.

@@ -7,6 +7,51 @@ use std::panic::resume_unwind;
 
 /// So far back a short branch reaches behind its own two bytes, and one byte less forward.
 const SHORT: u64 = 128;
+/// So many bytes of text are looked at together.
+const BLOCK: usize = 64;
+/// Functions begin at multiples of it, nearly all of them.
+const ALIGNED: usize = 16;
+/// Bits of what is told of the others at a glance: it stays in a processor's nearest cache but one.
+const GLANCE: usize = 1 << 19;
+
+/// Bytes of a text that no branch may lead to. Nearly every call of a text is asked about, and a bit for each byte of a
+/// large one is in no cache: what leads to a begin of a function, as calls do, is told apart before.
+struct Inner {
+    bits: Vec<u64>,
+    /// Whether there may be one of these that is not right behind a multiple of [`ALIGNED`].
+    glance: Vec<u64>,
+}
+
+impl Inner {
+    fn of(len: usize, places: impl Iterator<Item = usize>) -> Self {
+        let mut inner = Self { bits: vec![0; len.div_ceil(64)], glance: vec![0; GLANCE / 64] };
+        for at in places.filter(|at| *at < len) {
+            inner.bits[at / 64] |= 1 << (at % 64);
+            if !Self::is_usual(at) {
+                let (word, bit) = Self::glanced(at);
+                inner.glance[word] |= bit;
+            }
+        }
+        inner
+    }
+
+    fn is_usual(at: usize) -> bool {
+        (1..JUMP).contains(&(at % ALIGNED))
+    }
+
+    fn glanced(at: usize) -> (usize, u64) {
+        let bit = at.wrapping_mul(0x9e37_79b9_7f4a_7c15_u64 as usize) >> (usize::BITS - GLANCE.ilog2());
+        (bit / 64, 1 << (bit % 64))
+    }
+
+    fn has(&self, at: usize) -> bool {
+        let may_be = Self::is_usual(at) || {
+            let (word, bit) = Self::glanced(at);
+            self.glance[word] & bit != 0
+        };
+        may_be && self.bits.get(at / 64).is_some_and(|word| word & (1 << (at % 64)) != 0)
+    }
+}
 
 /// Indexes of functions, in their order, that code outside of them may enter behind their first byte and before the end
 /// of a jump. Each byte is taken for the begin of a branch, as nobody knows where instructions begin: that finds too
@@ -16,12 +61,8 @@ const SHORT: u64 = 128;
 pub fn jumped_into(text: &[u8], from: u64, functions: &[Function]) -> Vec<usize> {
     let within = functions.partition_point(|function| function.offset < from)
         ..functions.partition_point(|function| function.offset < from + text.len() as u64);
-    let mut inner = vec![0_u64; text.len().div_ceil(64)];
-    for function in &functions[within.clone()] {
-        for at in (1..JUMP).map(|more| (function.offset - from) as usize + more).take_while(|at| *at < text.len()) {
-            inner[at / 64] |= 1 << (at % 64);
-        }
-    }
+    let begins = functions[within.clone()].iter().map(|function| (function.offset - from) as usize);
+    let inner = Inner::of(text.len(), begins.flat_map(|begin| begin + 1..begin + JUMP));
     let workers = std::thread::available_parallelism().map_or(1, usize::from).min(4);
     let part = |worker: usize| {
         let of = |all: Range<usize>| {
@@ -48,21 +89,18 @@ pub fn jumped_into(text: &[u8], from: u64, functions: &[Function]) -> Vec<usize>
 /// Branches that lead into one of these places, which are in order and apart, in offsets of the file: the number of the
 /// place, and where the branch is. Each byte is taken for the begin of a branch, as above.
 pub fn branches_into(text: &[u8], from: u64, places: &[Range<u64>]) -> Vec<(usize, u64)> {
-    let mut inner = vec![0_u64; text.len().div_ceil(64)];
     let end = from + text.len() as u64;
-    for target in places.iter().cloned().flatten().filter(|target| (from..end).contains(target)) {
-        let at = (target - from) as usize;
-        inner[at / 64] |= 1 << (at % 64);
-    }
-    let is_inner = |at: usize| inner.get(at / 64).is_some_and(|word| word & (1 << (at % 64)) != 0);
+    let targets = places.iter().cloned().flatten().filter(|target| (from..end).contains(target));
+    let inner = Inner::of(text.len(), targets.map(|target| (target - from) as usize));
     let place_of = |target: u64| places.partition_point(|place| place.end <= target);
     let long = |part: Range<usize>| -> Vec<(usize, u64)> {
-        let candidates = memchr::memchr3_iter(0xe8, 0xe9, 0x0f, &text[part.clone()]).map(|at| part.start + at);
-        let found = candidates.filter_map(|at| {
-            let target = long_target(text, at).filter(|target| is_inner(*target))?;
-            Some((place_of(from + target as u64), from + at as u64))
+        let mut found = Vec::new();
+        each_long(text, part, |at, target| {
+            if inner.has(target) {
+                found.push((place_of(from + target as u64), from + at as u64));
+            }
         });
-        found.collect()
+        found
     };
     let workers = std::thread::available_parallelism().map_or(1, usize::from).min(4);
     let share = text.len().div_ceil(workers);
@@ -86,29 +124,57 @@ pub fn branches_into(text: &[u8], from: u64, places: &[Range<u64>]) -> Vec<(usiz
     found
 }
 
-/// Where a branch with a way of four bytes would lead, if one were at an offset.
-fn long_target(text: &[u8], at: usize) -> Option<usize> {
-    let operand = match text[at] {
-        0x0f if text.get(at + 1).is_some_and(|second| second & 0xf0 == 0x80) => at + 2,
-        0x0f => return None,
-        _ => at + 1,
-    };
-    let bytes = text.get(operand..operand + 4)?;
-    let way = i32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
-    (operand + 4).checked_add_signed(way as isize)
+/// Calls `each` with every place in a part of a text where a branch with a way of four bytes (`call`, `jmp`, `jcc`) may
+/// begin, and with where it would lead.
+fn each_long(text: &[u8], part: Range<usize>, mut each: impl FnMut(usize, usize)) {
+    for begin in part.clone().step_by(BLOCK) {
+        let marks = match (text[begin..].first_chunk(), text.get(begin + 1..).and_then(|rest| rest.first_chunk())) {
+            (Some(firsts), Some(seconds)) => marks(firsts, seconds),
+            _ => {
+                let mut last = [0; BLOCK + 1];
+                last[..text.len() - begin].copy_from_slice(&text[begin..]);
+                let (firsts, seconds) = (last.first_chunk().unwrap_or(&[0; BLOCK]), last.last_chunk());
+                marks(firsts, seconds.unwrap_or(&[0; BLOCK]))
+            }
+        };
+        for (eight, word) in marks.as_chunks().0.iter().enumerate() {
+            let mut word = u64::from_le_bytes(*word);
+            while word != 0 {
+                let at = begin + eight * 8 + word.trailing_zeros() as usize / 8;
+                word &= word - 1;
+                let operand = if text[at] == 0x0f { at + 2 } else { at + 1 };
+                let way = text.get(operand..).and_then(|rest| rest.first_chunk()).copied().map(i32::from_le_bytes);
+                if let Some(target) = way.and_then(|way| (operand + 4).checked_add_signed(way as isize))
+                    && at < part.end
+                {
+                    each(at, target);
+                }
+            }
+        }
+    }
 }
 
+/// 1 where such a branch may begin, of a block and the bytes behind each of its bytes.
+fn marks(firsts: &[u8; BLOCK], seconds: &[u8; BLOCK]) -> [u8; BLOCK] {
+    let mut marks = [0; BLOCK];
+    for ((mark, first), second) in marks.iter_mut().zip(firsts).zip(seconds) {
+        let (jumps, branches) = (first & 0xfe == 0xe8, (*first == 0x0f) & (second & 0xf0 == 0x80));
+        *mark = u8::from(jumps | branches);
+    }
+    marks
+}
+
+/// Without a jump, so that many are asked about together.
 fn is_short(byte: u8) -> bool {
-    matches!(byte, 0x70..=0x7f | 0xe0..=0xe3 | 0xeb)
+    (byte & 0xf0 == 0x70) | (byte & 0xfc == 0xe0) | (byte == 0xeb)
 }
 
 /// Functions that branches with a way of four bytes lead into.
-fn by_long(text: &[u8], part: Range<usize>, from: u64, functions: &[Function], inner: &[u64]) -> Vec<usize> {
+fn by_long(text: &[u8], part: Range<usize>, from: u64, functions: &[Function], inner: &Inner) -> Vec<usize> {
     let mut found = Vec::new();
-    for at in memchr::memchr3_iter(0xe8, 0xe9, 0x0f, &text[part.clone()]).map(|at| part.start + at) {
-        let Some(target) = long_target(text, at) else { continue };
-        if inner.get(target / 64).is_none_or(|word| word & (1 << (target % 64)) == 0) {
-            continue;
+    each_long(text, part, |at, target| {
+        if !inner.has(target) {
+            return;
         }
         let (source, target) = (from + at as u64, from + target as u64);
         // Two may begin close to each other.
@@ -116,12 +182,12 @@ fn by_long(text: &[u8], part: Range<usize>, from: u64, functions: &[Function], i
         let near = functions[..after].iter().enumerate().rev();
         let near = near.take_while(|(_, function)| target - function.offset < JUMP as u64);
         found.extend(near.filter(|(_, function)| !is_inside(**function, source)).map(|(index, _)| index));
-    }
+    });
     found
 }
 
 fn is_inside(function: Function, offset: u64) -> bool {
-    (function.offset..function.offset.saturating_add(function.len)).contains(&offset)
+    (function.offset..function.offset.saturating_add(function.len.max(1))).contains(&offset)
 }
 
 /// Whether a branch with a way of one byte leads into a function from outside.
@@ -136,9 +202,9 @@ fn is_short_target(text: &[u8], function: Function, from: u64) -> bool {
         let ways = text.get(start + 1..end + 1).unwrap_or_default();
         // The way that would lead to the second byte of the function, and three more.
         let first = entry.wrapping_sub(start + 1) as u8;
-        let mut places = ways.iter().zip(0_u8..).enumerate();
-        places.any(|(at, (way, more))| {
-            way.wrapping_sub(first.wrapping_sub(more)) < JUMP as u8 - 1 && is_short(text[start + at])
+        let codes = text.get(start..end).unwrap_or_default();
+        ways.iter().zip(codes).enumerate().fold(false, |leads, (at, (way, code))| {
+            leads | ((way.wrapping_sub(first.wrapping_sub(at as u8)) < JUMP as u8 - 1) & is_short(*code))
         })
     };
     let before = function.offset.saturating_sub(SHORT)..function.offset;
@@ -181,6 +247,57 @@ mod tests {
         assert_eq!(found, [(0, 0x1008), (1, 0x11f0)]);
         let place = 0..5;
         assert_eq!(branches_into(&[], 0, std::slice::from_ref(&place)), []);
+    }
+
+    /// What a search byte by byte finds, which asks about every pair of a place and a function.
+    fn by_hand(text: &[u8], from: u64, functions: &[Function]) -> Vec<usize> {
+        let target = |at: usize| {
+            let long = |operand: usize| {
+                let way = i32::from_le_bytes(*text.get(operand..)?.first_chunk()?);
+                (from + operand as u64 + 4).checked_add_signed(way.into())
+            };
+            match (text[at], text.get(at + 1)) {
+                (0xe8 | 0xe9, _) => long(at + 1),
+                (0x0f, Some(0x80..=0x8f)) => long(at + 2),
+                (0x70..=0x7f | 0xe0..=0xe3 | 0xeb, Some(way)) => {
+                    (from + at as u64 + 2).checked_add_signed(way.cast_signed().into())
+                }
+                _ => None,
+            }
+        };
+        let targets: Vec<_> = (0..text.len()).filter_map(|at| Some((from + at as u64, target(at)?))).collect();
+        let is_entered = |function: &Function| {
+            let inner = function.offset + 1..function.offset + JUMP as u64;
+            // Of a function whose length nobody knows, its first instruction is its own.
+            let own = function.offset..function.offset + function.len.max(1);
+            targets.iter().any(|(source, target)| inner.contains(target) && !own.contains(source))
+        };
+        (0..functions.len()).filter(|index| is_entered(&functions[*index])).collect()
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_function_that_is_entered_is_missed(
+            noise in proptest::collection::vec(proptest::prop_oneof![
+                proptest::num::u8::ANY,
+                proptest::sample::select(vec![0xe8, 0xe9, 0x0f, 0x84, 0xeb, 0x74, 0xe2, 0, 0, 0xff, 0xff]),
+            ], 0..900),
+            gaps in proptest::collection::vec((1..40_u64, 0..40_u64, proptest::bool::ANY), 0..60),
+        ) {
+            let mut functions: Vec<Function> = Vec::new();
+            let mut at = 0x1000;
+            for (gap, len, aligned) in gaps {
+                at += gap;
+                if aligned {
+                    at = at.next_multiple_of(16);
+                }
+                functions.push(function(at, len));
+            }
+            functions.retain(|function| function.offset < 0x1000 + noise.len() as u64);
+            let (found, entered) = (jumped_into(&noise, 0x1000, &functions), by_hand(&noise, 0x1000, &functions));
+            let missed: Vec<_> = entered.iter().filter(|index| found.binary_search(index).is_err()).collect();
+            proptest::prop_assert!(missed.is_empty(), "{:?} of {:?}", missed, entered);
+        }
     }
 
     #[test]

@@ -9,7 +9,7 @@ use os::spawn::monotonic_ns;
 use rustix::fs::MemfdFlags;
 use rustix::mm::{MapFlags, ProtFlags};
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 
 const PAGE: u64 = model::PAGE;
 /// A text with all that belongs to it lies within so much: a jump reaches 2 GiB.
@@ -105,7 +105,7 @@ impl Shared {
     ///
     /// # Errors
     /// No memory.
-    pub fn of(fd: &OwnedFd, len: usize) -> io::Result<Self> {
+    pub fn of(fd: impl AsFd, len: usize) -> io::Result<Self> {
         let protection = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: a new mapping, of which nobody else knows.
         let start = unsafe { rustix::mm::mmap(std::ptr::null_mut(), len, protection, MapFlags::SHARED, fd, 0)? };
