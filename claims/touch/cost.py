@@ -2,7 +2,8 @@
 
 cost.py CALLS CSV ROUNDS PREPARE -- COMMAND...: CALLS is the example of the room, PREPARE a list of files for it. Wall time is from
 exec to the end of the program; CPU time that of the whole machine, which should do nothing else: of all of the program's processes and of
-the tracer, what is made ready before the start and what is done after its end included.
+the tracer, what is made ready before the start and what is done after its end included. What is kept of the program's files lies in
+$THAW_CACHE_DIR, made by one run that is not counted; beside it an empty directory stands for a first run.
 BEFORE: an older build of CALLS, to compare with.
 """
 
@@ -11,10 +12,14 @@ import math
 import os
 import random
 import re
+import shutil
 import statistics
 import subprocess
 import sys
 import time
+
+
+FIRST = os.environ["THAW_CACHE_DIR"] + "-first"
 
 
 def used():
@@ -53,17 +58,20 @@ def main():
     ways = {
         "alone": ([calls, "--native", *command], {}),
         "watched": ([calls, *command], {"PREPARE": prepare}),
+        "watched, nothing kept": ([calls, *command], {"PREPARE": prepare, "THAW_CACHE_DIR": FIRST}),
         "watched, nothing made ready": ([calls, *command], {}),
     }
     if "BEFORE" in os.environ:
         ways["watched before"] = ([os.environ["BEFORE"], *command], {})
     rows = {name: [] for name in ways}
     once(*ways["alone"])
+    once(*ways["watched"])
     with open(path, "w", encoding="ascii", newline="") as file:
         out = csv.writer(file)
         out.writerow(["round", "way", "wall_ms", "cpu_ms", "prepared_cpu_ms", "planting_ms", "stops", "calls"])
         for number in range(int(rounds)):
             for name in random.sample(list(ways), len(ways)):
+                shutil.rmtree(FIRST, ignore_errors=True)
                 row = once(*ways[name])
                 rows[name].append(row)
                 out.writerow([number, name, *(f"{value:.1f}" for value in row)])
@@ -76,7 +84,7 @@ def main():
             of_wall = [row[0] / alone[0] for row, alone in zip(all_of, rows["alone"])]
             of_cpu = [row[1] / alone[1] for row, alone in zip(all_of, rows["alone"])]
             line += f"; {median(of_wall)}, {median(of_cpu)}"
-            if name == "watched":
+            if name.startswith("watched") and not math.isnan(all_of[0][2]):
                 start = [(row[1] - row[2]) / alone[1] for row, alone in zip(all_of, rows["alone"])]
                 line += f", {median(start)}"
             planting, stops, first = (statistics.median(row[at] for row in all_of) for at in (3, 4, 5))

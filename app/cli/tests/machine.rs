@@ -20,6 +20,19 @@ fn doctor_says_what_works_and_what_it_is_for() {
 }
 
 #[test]
+fn doctor_names_what_is_kept_between_runs_and_empties_it() {
+    let _machine = alone();
+    let scratch = Scratch::new();
+    scratch.thaw(["doctor"]).exits(0).says_not("kept between runs");
+    scratch.write("cache/touch/one.kept", "something that can be found out anew");
+    scratch.thaw(["doctor"]).exits(0).says("What is kept between runs").says("thaw doctor --empty");
+    let json = scratch.thaw(["doctor", "--json"]).exits(0).json();
+    assert_eq!((&json["kept"]["files"], &json["kept"]["bytes"]), (&1.into(), &36.into()), "{}", json["kept"]);
+    scratch.thaw(["doctor", "--empty"]).exits(0).says_not("kept between runs");
+    assert!(!scratch.path("cache/touch/one.kept").exists());
+}
+
+#[test]
 fn doctor_tells_another_user_what_root_could_do() {
     let scratch = Scratch::new();
     let Some(said) = scratch.thaw_as_nobody(["doctor"]) else { return };

@@ -88,6 +88,7 @@ impl Scratch {
             .current_dir(self.folder.path())
             .env("THAW_STATE_DIR", self.path("state"))
             .env("THAW_RUN_DIR", self.path("run"))
+            .env("THAW_CACHE_DIR", self.path("cache"))
             .env("XDG_CONFIG_HOME", self.path("config"))
             .env_remove("CLICOLOR_FORCE")
             .stdin(Stdio::null());

@@ -33,6 +33,8 @@ pub struct DoctorDocument {
     pub packed: Vec<pack::Installed>,
     /// What `thaw optimize --apply` changed.
     pub optimized: Vec<optimize::applied::Applied>,
+    /// What is kept between runs, and can be made anew; `None`: there is no place for it.
+    pub kept: Option<KeptDirectory>,
     /// Records of what is installed or applied that cannot be read, and why: so it cannot be taken away by thaw.
     pub unreadable: Vec<String>,
 }
@@ -46,6 +48,17 @@ pub struct Refused {
     pub why: String,
     /// What to type.
     pub hint: String,
+}
+
+/// A directory of what thaw keeps between runs.
+#[derive(Clone, Debug, Serialize)]
+pub struct KeptDirectory {
+    /// Where it is.
+    pub directory: String,
+    /// How many files are in it.
+    pub files: u64,
+    /// Bytes in all of them.
+    pub bytes: u64,
 }
 
 /// What `thaw preload install` or `thaw image install` installed.
@@ -125,8 +138,22 @@ pub fn examine(wanted: Leftovers) -> Result<DoctorDocument> {
         installed: installations.iter().filter(|it| it.doing.is_none()).map(installed).collect(),
         packed: pack::installed()?,
         optimized,
+        kept: os::kept::directory().map(|directory| kept(&directory)),
         unreadable: unreadable.iter().map(Error::to_string).collect(),
     })
+}
+
+fn kept(directory: &Path) -> KeptDirectory {
+    let os::kept::Amount { files, bytes } = os::kept::amount(directory);
+    KeptDirectory { directory: model::shown(directory), files, bytes: bytes.0 }
+}
+
+/// Throws away what is kept between runs.
+///
+/// # Errors
+/// A file cannot be removed.
+pub fn empty_kept() -> Result<()> {
+    os::kept::directory().map_or(Ok(()), |directory| os::kept::empty(&directory))
 }
 
 fn installed(it: &os::installed::Installation) -> Installed {

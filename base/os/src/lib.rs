@@ -18,6 +18,7 @@ mod hold;
 pub mod install;
 pub mod installed;
 pub mod interrupt;
+pub mod kept;
 pub mod kind;
 pub mod listeners;
 pub mod machine;

@@ -41,6 +41,8 @@ mod inject;
 #[cfg(target_arch = "x86_64")]
 mod jumped;
 #[cfg(target_arch = "x86_64")]
+mod kept;
+#[cfg(target_arch = "x86_64")]
 mod library;
 #[cfg(target_arch = "x86_64")]
 mod memory;

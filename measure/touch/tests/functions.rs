@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use touch::Trace;
 use touch::function::Functions;
-use workshop::{ONE_AT_A_TIME, Watched, Workshop, helper, watch, watch_prepared};
+use workshop::{ONE_AT_A_TIME, Watched, Workshop, count, helper, watch, watch_prepared};
 
 /// Not a test: the tracing process of the others.
 #[test]
@@ -240,6 +240,70 @@ fn functions_of_a_large_file_note_their_calls_themselves_and_nothing_else_change
             assert_eq!((plain.printed.as_str(), calls(&plain, "part_")), ("called\n", (2950, 2950)), "{name}");
             assert!(plain.rows.info.records < 1500, "{name}: {} stops", plain.rows.info.records);
         }
+    }
+}
+
+#[test]
+fn code_that_a_program_is_known_to_copy_is_left_as_it_is() {
+    let Some(workshop) = Workshop::new() else { return };
+    let Some(program) = workshop.compile("builtins.c", "builtins", &[]) else { return };
+    for files in [vec![], vec![program.clone()]] {
+        let watched = watch_prepared([program.as_os_str()], files);
+        assert_eq!(watched.printed, "1507\n", "{:?} {}", watched.ended, watched.cannot());
+        let calls: Vec<_> = watched.calls(&program).into_iter().filter_map(|(_, name)| name).collect();
+        assert!(["main", "part_100", "part_1299"].iter().all(|name| calls.contains(name)), "{calls:?}");
+        assert!(watched.cannot().contains("V8's builtins, which it copies elsewhere"), "{}", watched.cannot());
+    }
+    let counted = count(&["Builtins_*", "part_100"], [program.as_os_str()]);
+    assert_eq!(counted.printed, "1507\n", "{:?} {}", counted.ended, counted.cannot());
+    assert!(counted.cannot().contains("V8's builtins, which it copies elsewhere"), "{}", counted.cannot());
+}
+
+#[test]
+fn node_runs_while_it_is_watched() {
+    let Some(_) = Workshop::new() else { return };
+    let node = Path::new("/usr/bin/node");
+    if !node.exists() {
+        return testing::skip("needs node");
+    }
+    for files in [vec![], vec![node.canonicalize().unwrap()]] {
+        let watched = watch_prepared(["node", "-e", "console.log(6 * 7)"], files);
+        assert_eq!((watched.printed.as_str(), watched.ended.code), ("42\n", Some(0)), "{:?}", watched.ended);
+        assert!(watched.rows.touches.len() > 1000);
+    }
+}
+
+#[test]
+fn what_was_found_out_is_kept_and_says_the_same() {
+    use std::os::unix::fs::MetadataExt;
+    let Some(workshop) = Workshop::new() else { return };
+    let Some(program) = workshop.compile("stubs.c", "kept", &[]) else { return };
+    let about = std::fs::metadata(&program).unwrap();
+    let name = format!("{:x}-{:x}.kept", about.dev(), about.ino());
+    let kept = Path::new(env!("CARGO_TARGET_TMPDIR")).join("touch").join(name);
+    let list = |files: &[PathBuf]| {
+        let watched = watch_prepared([program.as_os_str(), "called".as_ref()], files.to_vec());
+        let mut calls: Vec<u64> = watched.calls(&program).into_iter().map(|(offset, _)| offset).collect();
+        calls.sort_unstable();
+        (watched.printed.clone(), calls, watched.cannot())
+    };
+    // Nothing is kept of a file that was written just now: it may be written again in the same tick.
+    let first = list(&[]);
+    assert!(!kept.exists());
+    std::thread::sleep(std::time::Duration::from_millis(3100));
+    for files in [&[][..], std::slice::from_ref(&program)] {
+        assert_eq!(list(files), first, "found out anew");
+        assert!(kept.exists());
+        assert_eq!(list(files), first, "kept");
+        let mut bytes = std::fs::read(&kept).unwrap();
+        let middle = bytes.len() / 2;
+        bytes[middle] ^= 1;
+        std::fs::write(&kept, bytes).unwrap();
+        let (printed, calls, cannot) = list(files);
+        assert_eq!((&printed, &calls), (&first.0, &first.1), "damaged");
+        assert!(cannot.contains("(it is damaged): it was found out anew"), "{cannot}");
+        assert_eq!(list(files), first, "written again");
+        std::fs::remove_file(&kept).unwrap();
     }
 }
 

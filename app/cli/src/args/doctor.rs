@@ -9,6 +9,9 @@ pub struct DoctorArgs {
     /// Put back what killed runs left: read-ahead, governor, cgroups, directories, tracing instances
     #[arg(long)]
     pub mend: bool,
+    /// Throw away what thaw keeps between runs because it takes long to find out; it is found out anew
+    #[arg(long)]
+    pub empty: bool,
     /// Print one JSON document instead of text
     #[arg(long)]
     pub json: bool,

@@ -21,6 +21,12 @@ pub fn page(document: &DoctorDocument, width: usize) -> Page {
         page.labelled(RED, "refused  ", &harmless(&format!("{}: {}", refused.path, refused.why)));
         page.labelled("", "           hint: ", &harmless(&refused.hint));
     }
+    if let Some(kept) = document.kept.as_ref().filter(|kept| kept.files > 0) {
+        page.heading("What is kept between runs");
+        let text = format!("{}: {} in files: {}", harmless(&kept.directory), model::Bytes(kept.bytes), kept.files);
+        page.labelled(GREEN, "ok       ", &text);
+        page.labelled("", "           empty it: ", "thaw doctor --empty");
+    }
     if !document.held.is_empty() {
         page.heading("What recordings hold just now");
     }

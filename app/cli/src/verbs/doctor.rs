@@ -10,6 +10,9 @@ use work::doctor::{self, Leftovers};
 /// # Errors
 /// The journal or the list of packed files cannot be read.
 pub fn run(args: &DoctorArgs) -> Result<Exit> {
+    if args.empty {
+        doctor::empty_kept()?;
+    }
     let document = doctor::examine(if args.mend { Leftovers::Mended } else { Leftovers::Listed })?;
     output::answer(args.json, &document, || text::doctor::page(&document, text::width::of_terminal()))?;
     Ok(if document.is_well() { Exit::Done } else { Exit::No })

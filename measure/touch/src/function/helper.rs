@@ -62,7 +62,7 @@ pub fn serve(socket: UnixStream) -> io::Result<()> {
     }
     interrupt_waits()?;
     let mut asks = BufReader::new(socket.try_clone()?).lines();
-    let mut library = Library::default();
+    let mut library = Library::new();
     let pid = loop {
         match next_ask(&mut asks)? {
             Some(Ask::Prepare(files)) => {

@@ -7,7 +7,6 @@
 //! was, and all of it, writable, at a distance from there that is the same in each process.
 
 use super::entries::{Entry, Head, LOG_HEAD, Log, Record};
-use super::jumped::jumped_into;
 use super::module::Module;
 use super::shared::{Clock, MOST, REACH, Shared, away, clock_is_constant, is_free, memory_file, write, writes_text};
 use super::stub::{self, JUMP, STUB};
@@ -107,14 +106,16 @@ impl Image {
     ///
     /// # Errors
     /// No memory.
-    pub fn of(module: &Module, (from, len): (u64, u64), place: Place<'_>) -> io::Result<Option<Self>> {
+    pub fn of(module: &mut Module, (from, len): (u64, u64), place: Place<'_>) -> io::Result<Option<Self>> {
         if !is_worthwhile(module, from, len) || !clock_is_constant() || writes_text(module.bytes(0, usize::MAX)) {
             return Ok(None);
         }
+        module.bring(from, len);
+        module.find_entered((from, len));
+        let module = &*module;
         let text = module.bytes(from, len as usize);
-        let within = module.functions_in(from, from + len);
         let runs = runs(module, from, text.len() as u64);
-        let functions = armed(module, from, text, within, &runs);
+        let functions = armed(module, from, text, &runs);
         let parts = Parts::of(text.len() as u64, functions.len() as u64);
         // The table's numbers and offsets have 32 bits.
         if functions.len() < LEAST || parts.end > MOST {
@@ -305,8 +306,8 @@ pub fn is_worthwhile(module: &Module, from: u64, len: u64) -> bool {
     !module.is_32 && count >= LEAST && len <= SPARSE * count as u64 && is_there
 }
 
-/// Pages of the text without places that the tracer watches for itself: their traps are set again and again, and each
-/// process has its own.
+/// Pages of the text without places that the tracer watches for itself, whose traps are set again and again, and each
+/// process has its own; and without code that the program copies, which it may map again from its file.
 fn runs(module: &Module, from: u64, len: u64) -> Vec<Range<u64>> {
     let end = len.next_multiple_of(PAGE);
     let mut hooked: Vec<u64> = module
@@ -315,6 +316,11 @@ fn runs(module: &Module, from: u64, len: u64) -> Vec<Range<u64>> {
         .filter(|at| *at < end)
         .map(|at| at / PAGE * PAGE)
         .collect();
+    if let Some(copied) = &module.copied {
+        let (begin, behind) = (copied.start.max(from), copied.end.min(from + end));
+        hooked.extend((begin..behind).map(|offset| (offset - from) / PAGE * PAGE).step_by(PAGE as usize));
+        hooked.extend(behind.checked_sub(from + 1).filter(|_| begin < behind).map(|at| at / PAGE * PAGE));
+    }
     hooked.sort_unstable();
     hooked.dedup();
     let begins = std::iter::once(0).chain(hooked.iter().map(|page| page + PAGE));
@@ -323,9 +329,8 @@ fn runs(module: &Module, from: u64, len: u64) -> Vec<Range<u64>> {
 }
 
 /// Which functions can begin with a jump. The others keep a breakpoint.
-fn armed(module: &Module, from: u64, text: &[u8], within: Range<usize>, runs: &[Range<u64>]) -> Vec<usize> {
+fn armed(module: &Module, from: u64, text: &[u8], runs: &[Range<u64>]) -> Vec<usize> {
     let all = &module.functions;
-    let entered = jumped_into(text, from, all);
     let is_whole = |index: &usize| {
         let function = all[*index];
         let at = function.offset - from;
@@ -334,10 +339,11 @@ fn armed(module: &Module, from: u64, text: &[u8], within: Range<usize>, runs: &[
         let fits = at % LINE <= LINE - WINDOW && at + WINDOW <= text.len() as u64;
         is_long && is_apart && fits && runs.iter().any(|run| run.contains(&at) && at + WINDOW <= run.end)
     };
-    within
+    module
+        .functions_in(from, from + text.len() as u64)
         .filter(is_whole)
         .filter(|index| !module.is_called(*index) && module.hooks.ptrace != Some(all[*index].offset))
-        .filter(|index| entered.binary_search(index).is_err())
+        .filter(|index| !module.is_entered(*index))
         .collect()
 }
 

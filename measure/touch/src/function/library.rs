@@ -2,16 +2,27 @@
 
 use super::count_stub::knows_base;
 use super::image::{Image, Place, code};
+use super::kept;
 use super::module::{Module, ModuleId, look_for, look_into, open};
 use super::patterns::Patterns;
 use super::seen::SeenFile;
 use super::shared::{AWAY, clock_is_constant};
 use super::tally::Tally;
+use os::kept::Kept;
 use os::process::Mapping;
 use os::tracee::Tracee;
 use std::collections::HashMap;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
+
+/// A file that was looked into before a process maps it.
+#[derive(Debug)]
+struct Prepared {
+    module: Module,
+    image: Option<Image>,
+    /// What of it cannot be watched: said when a process maps it.
+    notes: Vec<String>,
+}
 
 /// All files that were met.
 #[derive(Debug, Default)]
@@ -26,10 +37,17 @@ pub struct Library {
     /// Of modules that have such functions; `None`: only breakpoints count.
     tallies: HashMap<ModuleId, Option<Tally>>,
     /// Files that nobody has mapped yet.
-    prepared: HashMap<(u64, u64), (Module, Option<Image>)>,
+    prepared: HashMap<(u64, u64), Prepared>,
+    /// What was found out in earlier runs; `None`: nothing is kept.
+    kept: Option<Kept>,
 }
 
 impl Library {
+    /// Nothing was met yet; what earlier runs found out is known.
+    pub fn new() -> Self {
+        Self { kept: kept::usual(), ..Self::default() }
+    }
+
     /// The module of a mapping of a stopped process.
     pub fn of(&mut self, tracee: Tracee, mapping: &Mapping, notes: &mut Vec<String>) -> ModuleId {
         let inode = (mapping.dev, mapping.ino);
@@ -38,7 +56,8 @@ impl Library {
         }
         let id = ModuleId(self.modules.len() as u32);
         let module = match self.prepared.remove(&inode) {
-            Some((mut module, image)) => {
+            Some(Prepared { mut module, image, notes: of_file }) => {
+                notes.extend(of_file);
                 if image.is_some() {
                     self.images.insert(id, image);
                 }
@@ -49,7 +68,7 @@ impl Library {
                 let file = open(tracee, mapping);
                 match &self.counting {
                     Some(patterns) => look_for(&mapping.path, file, patterns, notes),
-                    None => look_into(&mapping.path, file, notes),
+                    None => look_into(&mapping.path, file, self.kept.as_ref(), notes),
                 }
             }
         };
@@ -90,7 +109,7 @@ impl Library {
         maps: &[Mapping],
     ) -> std::io::Result<Option<&Image>> {
         if !self.images.contains_key(&id) {
-            let image = Image::of(self.get(id), (offset, len), Place::Of(start, maps));
+            let image = Image::of(self.get_mut(id), (offset, len), Place::Of(start, maps));
             let (image, error) = image.map_or_else(|error| (None, Some(error)), |image| (image, None));
             self.images.insert(id, image);
             if let Some(error) = error {
@@ -150,17 +169,29 @@ impl Library {
             let mut notes = Vec::new();
             if let Some(patterns) = &self.counting {
                 let module = look_for(path, Some(file), patterns, &mut notes);
-                if notes.is_empty() {
-                    self.prepared.insert(inode, (module, None));
-                }
+                self.prepared.insert(inode, Prepared { module, image: None, notes });
                 continue;
             }
-            let module = look_into(path, Some(file), &mut notes);
-            // What there is to say of a file is said when a process maps it.
-            let code = code(module.bytes(0, usize::MAX)).filter(|_| notes.is_empty());
-            let Some(Ok(Some(image))) = code.map(|code| Image::of(&module, code, Place::Below(way))) else { continue };
+            let mut module = look_into(path, Some(file), self.kept.as_ref(), &mut notes);
+            let code = code(module.bytes(0, usize::MAX));
+            let Some(Ok(Some(image))) = code.map(|code| Image::of(&mut module, code, Place::Below(way))) else {
+                continue;
+            };
             way = image.below();
-            self.prepared.insert(inode, (module, Some(image)));
+            self.prepared.insert(inode, Prepared { module, image: Some(image), notes });
+        }
+    }
+
+    /// Keeps what was found out about files that have an image, for runs to come. Where it cannot be written, the next
+    /// run finds it out again.
+    pub fn keep(&mut self) {
+        let Some(kept) = &self.kept else { return };
+        let with_image = self.images.iter().filter(|(_, image)| image.is_some()).map(|(id, _)| id.0 as usize);
+        for id in with_image {
+            let _ = self.modules[id].keep(kept);
+        }
+        for prepared in self.prepared.values_mut() {
+            let _ = prepared.module.keep(kept);
         }
     }
 

@@ -1,14 +1,18 @@
 //! A file whose code a process maps.
 
 use super::chosen::{Chosen, add_missing, choose, meant};
+use super::jumped::jumped_into;
+use super::kept::{self, Facts, Identity, Known};
 use super::patterns::Patterns;
 use super::seen::SeenFile;
 use super::starts::{Function, Hooks, function_starts, hooks};
 use model::{PAGE, StartsFrom};
+use os::kept::Kept;
 use os::mapped::Mapped;
 use os::process::Mapping;
 use os::tracee::{TRAP, Tracee};
 use std::fs::File;
+use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -32,6 +36,12 @@ pub struct Module {
     from: StartsFrom,
     /// Places that the tracer watches for itself.
     pub hooks: Hooks,
+    /// Code that the program copies elsewhere: it is left as it is.
+    pub copied: Option<Range<u64>>,
+    /// Which code was looked through for jumps into functions (offset and bytes), and into which there are.
+    entered: Option<((u64, u64), Vec<usize>)>,
+    /// By what name what is found out can be kept; `None`: it is kept already, or not at all.
+    news: Option<Identity>,
     /// Which functions were called.
     called: Vec<bool>,
     /// Those whose calls are counted, by offset; of the others none is watched then.
@@ -107,6 +117,30 @@ impl Module {
         [self.hooks.entry, self.hooks.loader, self.hooks.sigaction].into_iter().flatten()
     }
 
+    /// Finds out into which functions code of others jumps, in so much code from an offset on, if it is not known.
+    pub fn find_entered(&mut self, code: (u64, u64)) {
+        if self.entered.as_ref().is_none_or(|(known, _)| *known != code) {
+            let entered = jumped_into(self.bytes(code.0, code.1 as usize), code.0, &self.functions);
+            self.entered = Some((code, entered));
+        }
+    }
+
+    /// Whether code of others jumps into a function; so it is, as long as nobody has looked.
+    pub fn is_entered(&self, function: usize) -> bool {
+        self.entered.as_ref().is_none_or(|(_, entered)| entered.binary_search(&function).is_ok())
+    }
+
+    /// Keeps what was found out for runs to come, once, if it was much.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn keep(&mut self, kept: &Kept) -> model::Result<()> {
+        let Some((code, entered)) = &self.entered else { return Ok(()) };
+        let Some(identity) = self.news.take() else { return Ok(()) };
+        let facts = Facts { from: self.from, hooks: self.hooks, copied: self.copied.clone(), code: *code };
+        kept::store(kept, &identity, &Known { facts, functions: self.functions.clone(), entered: entered.clone() })
+    }
+
     /// The byte that belongs at an offset.
     pub fn byte(&self, offset: u64) -> Option<u8> {
         self.bytes.as_ref()?.get(usize::try_from(offset).ok()?).copied()
@@ -117,6 +151,14 @@ impl Module {
         let Some(bytes) = &self.bytes else { return &[] };
         let from = usize::try_from(offset).unwrap_or(usize::MAX).min(bytes.len());
         &bytes[from..from.saturating_add(len).min(bytes.len())]
+    }
+
+    /// Brings a range into memory at once: all of it will be read, and each page by itself would wait for the disk.
+    pub fn bring(&self, offset: u64, len: u64) {
+        let at = |offset: u64| usize::try_from(offset).unwrap_or(usize::MAX);
+        if let Some(bytes) = &self.bytes {
+            bytes.bring(at(offset)..at(offset.saturating_add(len)).min(bytes.len()));
+        }
     }
 
     /// As it is reported.
@@ -142,6 +184,9 @@ fn unknown(path: &Path) -> Module {
         by_page: Vec::new(),
         from: StartsFrom::Unwind,
         hooks: Hooks::default(),
+        copied: None,
+        entered: None,
+        news: None,
         called: Vec::new(),
         chosen: Vec::new(),
         found: Vec::new(),
@@ -166,13 +211,20 @@ pub fn look_for(path: &Path, file: Option<File>, patterns: &Patterns, notes: &mu
     module.hooks = hooks;
     module.is_32 = bytes.get(4) == Some(&1);
     module.has_interpreter = elf::interpreter(bytes).is_some();
-    let (meant, found) = meant(bytes, patterns);
+    let (mut meant, found) = meant(bytes, patterns);
     if meant.is_empty() {
         return module;
     }
     module.found = found;
     if let Ok(starts) = function_starts(bytes) {
         (module.functions, module.from) = (starts.functions, starts.from);
+        if let Some(copied) = starts.copied {
+            let before = meant.len();
+            meant.retain(|offset, _| !copied.contains(offset));
+            if meant.len() < before {
+                notes.push(format!("calls of functions of {} {}", model::shown(path), about_copied(&copied)));
+            }
+        }
     }
     add_missing(&mut module.functions, &meant);
     for (offset, name) in &meant {
@@ -187,29 +239,54 @@ pub fn look_for(path: &Path, file: Option<File>, patterns: &Patterns, notes: &mu
     module
 }
 
-/// What a file holds; what of it cannot be watched goes into the notes.
-pub fn look_into(path: &Path, file: Option<File>, notes: &mut Vec<String>) -> Module {
+/// What a file holds; what of it cannot be watched goes into the notes. What is kept of it is not looked for again.
+pub fn look_into(path: &Path, file: Option<File>, kept: Option<&Kept>, notes: &mut Vec<String>) -> Module {
     let shown = model::shown(path);
     let mut module = unknown(path);
     let Some(file) = file else {
         notes.push(format!("functions of {shown}: the mapped file cannot be opened"));
         return module;
     };
-    module.size = file.metadata().map_or(0, |metadata| metadata.len());
+    let about = file.metadata().ok();
+    module.size = about.as_ref().map_or(0, std::fs::Metadata::len);
     module.bytes = Mapped::of(&file);
     let Some(bytes) = &module.bytes else { return module };
-    // Code that is no ELF file, as of a virtual machine's archive, has no functions that we could know.
-    let Ok(starts) = function_starts(bytes) else { return module };
+    let identity = kept.and_then(|_| Identity::of(&about?, bytes));
+    let known = kept.zip(identity.as_ref()).and_then(|(kept, identity)| {
+        kept::load(kept, identity).unwrap_or_else(|why| {
+            notes.push(format!("what an earlier run has kept about {shown} ({why}): it was found out anew"));
+            None
+        })
+    });
+    match known {
+        Some(Known { facts, functions, entered }) => {
+            (module.from, module.hooks, module.copied) = (facts.from, facts.hooks, facts.copied);
+            module.entered = Some((facts.code, entered));
+            module.functions = functions;
+        }
+        None => {
+            // Code that is no ELF file, as of a virtual machine's archive, has no functions that we could know.
+            let Ok(starts) = function_starts(bytes) else { return module };
+            (module.from, module.hooks, module.copied) = (starts.from, starts.hooks, starts.copied);
+            // A function that begins with a trap of its own cannot be told from ours; one behind the file's end is
+            // none.
+            let copied = &module.copied;
+            let can_be_watched = |function: &Function| {
+                bytes.get(function.offset as usize).is_some_and(|byte| *byte != TRAP)
+                    && copied.as_ref().is_none_or(|copied| !copied.contains(&function.offset))
+            };
+            module.functions = starts.functions;
+            module.functions.retain(can_be_watched);
+            module.news = identity;
+        }
+    }
     module.is_32 = bytes.get(4) == Some(&1);
     module.has_interpreter = elf::interpreter(bytes).is_some();
-    module.from = starts.from;
-    module.hooks = starts.hooks;
-    // A function that begins with a trap of its own cannot be told from ours; one behind the file's end is none.
-    let can_be_watched = |function: &Function| bytes.get(function.offset as usize).is_some_and(|byte| *byte != TRAP);
-    module.functions = starts.functions;
-    module.functions.retain(can_be_watched);
     module.by_page = by_page(&module.functions, module.size);
     module.called = vec![false; module.functions.len()];
+    if let Some(copied) = &module.copied {
+        notes.push(format!("functions of {shown} {}", about_copied(copied)));
+    }
     match module.from {
         _ if module.functions.is_empty() => {
             notes.push(format!(
@@ -221,6 +298,13 @@ pub fn look_into(path: &Path, file: Option<File>, notes: &mut Vec<String>) -> Mo
         StartsFrom::Symbols | StartsFrom::Unwind => {}
     }
     module
+}
+
+fn about_copied(copied: &Range<u64>) -> String {
+    let Range { start, end } = copied;
+    format!(
+        "from {start:#x} to {end:#x}: V8's builtins, which it copies elsewhere and runs there, are left as they are"
+    )
 }
 
 /// See [`Module::by_page`].

@@ -112,12 +112,6 @@ impl Shared {
         Ok(Self { start: start.cast(), len })
     }
 
-    /// All of it, before anybody else has mapped it.
-    pub fn bytes(&mut self) -> &mut [u8] {
-        // SAFETY: the mapping has this length, lives as long as the value, and is ours alone until others map it.
-        unsafe { std::slice::from_raw_parts_mut(self.start, self.len) }
-    }
-
     /// Writes a byte that programs may run meanwhile.
     pub fn set(&self, at: usize, byte: u8) {
         assert!(at < self.len, "{at} of {}", self.len);

@@ -10,7 +10,9 @@ use object::Endianness;
 use object::elf::{FileHeader32, FileHeader64, PF_X, PT_LOAD, SHF_EXECINSTR, SHN_UNDEF, SHT_DYNSYM, SHT_SYMTAB};
 use object::elf::{PT_GNU_EH_FRAME, STB_LOCAL, STB_WEAK, STT_FILE, STT_FUNC, STT_GNU_IFUNC};
 use object::read::elf::{FileHeader, ProgramHeader, SectionHeader, Sym};
+use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
+use std::ops::Range;
 
 /// A function, or a part of one that the compiler put elsewhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -30,10 +32,12 @@ pub struct Starts {
     pub functions: Vec<Function>,
     /// Places that the tracer watches for its own purposes.
     pub hooks: Hooks,
+    /// Code that the program copies elsewhere and runs there: what is changed in it runs where it does not belong.
+    pub copied: Option<Range<u64>>,
 }
 
 /// Places of a file by their names; offsets in the file.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hooks {
     /// Where the program begins, of files that can be one.
     pub entry: Option<u64>,
@@ -273,7 +277,7 @@ fn starts<Elf: FileHeader<Endian = Endianness>>(bytes: &[u8]) -> Result<Starts, 
         functions = known;
         functions.extend(more);
     }
-    Ok(Starts { from, functions: merged(functions), hooks: opened.hooks() })
+    Ok(Starts { from, functions: merged(functions), hooks: opened.hooks(), copied: opened.builtins() })
 }
 
 /// Sorted; of several functions at one place, the longest.
@@ -385,6 +389,29 @@ impl<'a, Elf: FileHeader<Endian = Endianness>> Opened<'a, Elf> {
             });
         }
         hooks
+    }
+
+    /// The builtins of V8 (Node, Electron, Chromium), which it copies to where its compiled code lies: from the symbol
+    /// in front of them to the end of the last one.
+    fn builtins(&self) -> Option<Range<u64>> {
+        let mut end = None;
+        for kind in [SHT_SYMTAB, SHT_DYNSYM] {
+            self.each_function(kind, |offset, symbol, name| {
+                if name.starts_with(b"Builtins_") {
+                    end = end.max(Some(offset.saturating_add(symbol.st_size(self.endian).into())));
+                }
+            });
+        }
+        let end = end?;
+        let sections = self.header.sections(self.endian, self.bytes).ok()?;
+        [SHT_SYMTAB, SHT_DYNSYM].into_iter().find_map(|kind| {
+            let symbols = sections.symbols(self.endian, self.bytes, kind).ok()?;
+            let begins = symbols.iter().find(|symbol| {
+                let name = symbol.name(self.endian, symbols.strings()).unwrap_or_default();
+                name.starts_with(b"v8_") && name.ends_with(b"_embedded_blob_code_")
+            })?;
+            Some(self.texts.offset_of(begins.st_value(self.endian).into())?..end)
+        })
     }
 
     /// Functions that can be unwound. The entries of `.plt` can, but nobody wrote them.

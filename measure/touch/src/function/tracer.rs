@@ -111,6 +111,7 @@ impl Tracer {
     /// What was seen until now. Traps go on being answered, calls are no longer noted.
     pub fn take(&mut self) -> Seen {
         self.recording = false;
+        self.library.keep();
         let mut seen = std::mem::take(&mut self.seen);
         self.read_images(&mut seen);
         if let Some(patterns) = self.library.counting() {

@@ -28,7 +28,7 @@ pub fn helper() -> Helper {
     Helper {
         program: std::env::current_exe().unwrap(),
         arguments: ["--exact", "tracer", "--nocapture", "--test-threads=1"].map(OsString::from).into(),
-        environment: vec![(TRACER.into(), "1".into())],
+        environment: vec![(TRACER.into(), "1".into()), ("THAW_CACHE_DIR".into(), env!("CARGO_TARGET_TMPDIR").into())],
     }
 }
 
