@@ -27,6 +27,7 @@ mod heap_leaks;
 mod heap_live;
 mod heap_look;
 mod heap_peers;
+mod heap_python;
 mod heap_resident;
 mod heap_waste;
 mod help;

@@ -9,7 +9,7 @@ mod refused;
 use heap::report::Report;
 use heapfile::reader::Reader;
 use heaprec::attach::{self, Plan};
-use heaprec::record::{self, Existing, FreeStacks, Keep, Phase, Recording, Sample};
+use heaprec::record::{self, Existing, FreeStacks, Functions, Keep, Phase, Recording, Sample};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -74,6 +74,7 @@ impl Bench {
             seconds: Some(seconds),
             depth: 64,
             frees: FreeStacks::Without,
+            functions: Functions::Interpreted,
             sample: None,
             keep: Keep::Events,
             states: None,

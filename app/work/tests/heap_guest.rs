@@ -21,7 +21,7 @@ use heapfile::event::{Freer, Stopped, What};
 use heapfile::ledger::Ledger;
 use heapfile::reader::Reader;
 use heapfile::stack::End;
-use heaprec::record::{self, Existing, FreeStacks, Keep, LeakCheck, Output, Plan, Recording, Sample};
+use heaprec::record::{self, Existing, FreeStacks, Functions, Keep, LeakCheck, Output, Plan, Recording, Sample};
 use model::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -100,6 +100,7 @@ impl Bench {
             existing: Existing::Replace,
             depth: 64,
             frees: FreeStacks::Without,
+            functions: Functions::Interpreted,
             sample: None,
             states: None,
             leaks: LeakCheck::Without,

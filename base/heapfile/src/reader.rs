@@ -34,7 +34,7 @@ use crate::stack::{Address, Stacks};
 use crate::stream::{self, Common, Frames, Lane, Taken};
 use crate::sums::{self, Sums};
 use crate::wire::{self, Bad, Head, Meta};
-use heap_wire::{origin, stop, tier};
+use heap_wire::{FUNCTION_BYTES, INTERPRETED, NO_PYTHON, mark, origin, stop, tier};
 use model::{Error, Exit, Nanos, Result, Warning, WarningKind, shown};
 use os::file::Access;
 use std::cmp::Reverse;
@@ -300,6 +300,9 @@ pub struct Events {
     reached: (u64, u32),
     stacks: Stacks,
     modules: Vec<Module>,
+    /// The numbers of those that are objects, in their order; of functions, by their first addresses.
+    objects: Vec<u32>,
+    functions: HashMap<u64, u32>,
     frames: Frames,
     names: HashMap<ThreadId, String>,
     notes: Vec<String>,
@@ -347,6 +350,8 @@ impl Events {
             reached: (0, 0),
             stacks: Stacks::default(),
             modules: Vec::new(),
+            objects: Vec::new(),
+            functions: HashMap::new(),
             frames: Frames::default(),
             names: HashMap::new(),
             notes: Vec::new(),
@@ -492,18 +497,25 @@ impl Events {
                 self.names.insert(ThreadId(tid), String::from_utf8_lossy(name).into_owned());
                 rare(Deed::ThreadNamed, ThreadId(tid))
             }
+            Meta::Pc(id, mark::RUNS) => {
+                self.frames.insert(id, None);
+                Ok(None)
+            }
             Meta::Pc(id, pc) => {
-                let inside = pc.wrapping_sub(1);
-                let module = self.modules.iter().rposition(|module| (module.start..module.end).contains(&inside));
-                let module = module.map(|index| ModuleId(index as u32));
+                let module = self.module_of(pc.wrapping_sub(1));
                 let number = self.stacks.address(Address { pc, module });
-                self.frames.insert(id, number);
+                self.frames.insert(id, Some(number));
                 Ok(None)
             }
             Meta::Module { bias, start, end, build_id, path } => {
                 let path = PathBuf::from(OsString::from_vec(path.to_vec()));
                 let module = Module { path, build_id: build_id.to_vec(), bias, start, end };
                 if self.modules.last() != Some(&module) {
+                    let number = self.modules.len() as u32;
+                    match start {
+                        INTERPRETED.. => _ = self.functions.insert(start, number),
+                        _ => self.objects.push(number),
+                    }
                     self.modules.push(module);
                 }
                 Ok(None)
@@ -516,12 +528,25 @@ impl Events {
         }
     }
 
+    /// What was loaded last where this address is.
+    fn module_of(&self, inside: u64) -> Option<ModuleId> {
+        let number = match inside {
+            INTERPRETED.. => self.functions.get(&(inside - inside % FUNCTION_BYTES)),
+            _ => self.objects.iter().rfind(|number| {
+                let module = self.modules.get(**number as usize);
+                module.is_some_and(|module| (module.start..module.end).contains(&inside))
+            }),
+        };
+        number.copied().map(ModuleId)
+    }
+
     /// The stacks of the events so far.
     pub fn stacks(&self) -> &Stacks {
         &self.stacks
     }
 
-    /// The loaded objects so far. One that was unloaded stays; an address is in the object that was there at its time.
+    /// The loaded objects so far, and the functions of interpreters. One that was unloaded stays; an address is in the
+    /// object that was there at its time.
     pub fn modules(&self) -> &[Module] {
         &self.modules
     }
@@ -534,6 +559,14 @@ impl Events {
     /// What the recorder noted.
     pub fn notes(&self) -> &[String] {
         &self.notes
+    }
+
+    /// What the recorder noted of how it reads the stacks of this process.
+    pub fn remarks(&self, process: &Process) -> impl Iterator<Item = Warning> {
+        let mut of_stacks: Vec<&String> = self.notes.iter().filter(|note| note.starts_with(NO_PYTHON)).collect();
+        of_stacks.dedup();
+        let who = format!("process {} ({})", process.pid, shown(&process.exe));
+        of_stacks.into_iter().map(move |note| Warning::new(WarningKind::Note, format!("{who}: {note}")))
     }
 
     /// Damage that was met so far.

@@ -5,8 +5,8 @@
 //! and the stack is marked as cut. No allocation; about 600 bytes of stack, because threads with 16 KiB of it allocate
 //! too.
 
-/// How to get from a frame to its caller, packed: kind 0-2, frame offset / 8 in 3-23 (signed), place of rbp / 8 in
-/// 24-39 (signed).
+/// How to get from a frame to its caller, packed: kind 0-2, frame offset / 8 in 3-22 (signed), whether it runs
+/// functions of an interpreter in 23, place of rbp / 8 in 24-39 (signed).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Rule(pub u64);
 
@@ -30,6 +30,9 @@ pub enum Kind {
     Guess = 6,
 }
 
+/// See [`Rule::interprets`].
+const INTERPRETS: u64 = 1 << 23;
+
 impl Rule {
     pub const FAIL: Self = Self(Kind::Fail as u64);
     pub const END: Self = Self(Kind::End as u64);
@@ -41,11 +44,23 @@ impl Rule {
     /// A rule with its offsets in bytes; `rbp` 0: kept.
     pub fn new(kind: Kind, offset: i64, rbp: i64) -> Self {
         let (words, saved) = (offset >> 3, rbp >> 3);
-        if (offset | rbp) & 7 != 0 || !(-(1 << 20)..1 << 20).contains(&words) || !(-(1 << 15)..1 << 15).contains(&saved)
+        if (offset | rbp) & 7 != 0 || !(-(1 << 19)..1 << 19).contains(&words) || !(-(1 << 15)..1 << 15).contains(&saved)
         {
             return Self::FAIL;
         }
-        Self(kind as u64 | (words as u64 & 0x1f_ffff) << 3 | (saved as u64 & 0xffff) << 24)
+        Self(kind as u64 | (words as u64 & 0xf_ffff) << 3 | (saved as u64 & 0xffff) << 24)
+    }
+
+    /// The same rule, of a call by code that runs functions of an interpreter; itself where that cannot be followed.
+    pub fn interpreting(self) -> Self {
+        let follows = matches!(self.kind(), Kind::Rsp | Kind::Rbp) && self.saved() != 0;
+        if follows { Self(self.0 | INTERPRETS) } else { self }
+    }
+
+    /// Whether functions of an interpreter run in this frame.
+    #[inline(always)]
+    pub fn interprets(self) -> bool {
+        self.0 & INTERPRETS != 0
     }
 
     #[inline(always)]
@@ -64,7 +79,7 @@ impl Rule {
     /// Bytes from the base register to the frame address.
     #[inline(always)]
     pub fn offset(self) -> u64 {
-        (((self.0 << 40) as i64 >> 43) << 3) as u64
+        (((self.0 << 41) as i64 >> 44) << 3) as u64
     }
 
     /// Bytes to where rbp is saved: from the frame address, for `Deref` from rbp. 0: it is not.
@@ -575,6 +590,10 @@ mod tests {
         {
             let rule = Rule::new(kind, offset, saved);
             assert_eq!((rule.kind(), rule.offset() as i64, rule.saved() as i64), (kind, offset, saved));
+            let marked = rule.interpreting();
+            assert_eq!((marked.kind(), marked.offset() as i64, marked.saved() as i64), (kind, offset, saved));
+            assert_eq!(marked.interprets(), kind != Kind::Deref && saved != 0);
+            assert!(!rule.interprets());
             assert_eq!(rule.0 >> Rule::BITS, 0);
         }
         assert_eq!(Rule::new(Kind::Rsp, 12, 0), Rule::FAIL);

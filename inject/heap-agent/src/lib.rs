@@ -7,7 +7,7 @@
 //!
 //! The story of an event: `hooks` gets the call and the caller's registers, `lane` is what the thread remembers (its
 //! `head` is what others see of it, `arena` where all of them are), `unwind` takes the stack (rules from `cache`, made
-//! by `cfi` for the object that `module` finds), `writer` writes the record into a chunk of `file`. `state` sets it all
+//! by `cfi` for the object that `module` finds; `python` knows what an interpreter runs), `writer` writes the record into a chunk of `file`. `state` sets it all
 //! up as `settings` say, `real` knows the functions behind, `sample` chooses blocks, `objects` hooks what the dynamic
 //! linker's choice does not reach, with `detour`, `inner` what the program brings under other names, `partition`
 //! what has none; `exec` hands the recording on to programs that it executes; `desk` asks thaw for what the process may
@@ -61,6 +61,8 @@ mod objects;
 #[cfg(target_arch = "x86_64")]
 #[cfg_attr(test, allow(dead_code, reason = "a test program hooks nothing"))]
 mod partition;
+#[cfg(target_arch = "x86_64")]
+mod python;
 #[cfg(target_arch = "x86_64")]
 mod real;
 #[cfg(target_arch = "x86_64")]

@@ -5,7 +5,7 @@ use crate::cfi::{self, Rule};
 use crate::linker::{self, LinkMap, PT_GNU_EH_FRAME, PT_LOAD, PT_NOTE, PhdrInfo, ProgramHeader, dl_iterate_phdr};
 use crate::text::Text;
 use crate::writer::Writer;
-use crate::{file, sys};
+use crate::{file, python, sys};
 use core::ffi::{c_char, c_int, c_void};
 use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
 use heap_wire::meta;
@@ -145,7 +145,11 @@ pub fn learn(writer: &mut Writer, pc: u64) -> Option<Known> {
             // SAFETY: the header of an object that is being executed.
             let rule = if object.header.is_null() { Rule::GUESS } else { unsafe { cfi::rule(object.header, pc) } };
             // The dynamic linker's first instructions have no unwind information, and no caller.
-            if rule == Rule::GUESS && object.start == loader().0 { Rule::END } else { rule }
+            match rule {
+                Rule::GUESS if object.start == loader().0 => Rule::END,
+                rule if python::loops(pc) => rule.interpreting(),
+                rule => rule,
+            }
         }
         None => made_code(pc),
     };
@@ -225,6 +229,9 @@ fn tell(writer: &mut Writer, object: &Object) -> Option<()> {
                 if !writer.meta(meta::MODULE, &[&place, id, &name[..name.len().min(1000)]]) {
                     return None;
                 }
+                let (bias, count) = (object.bias, object.count as u16);
+                let (name, headers) = (object.name, object.headers);
+                python::meet(&PhdrInfo { bias, name, headers, count, adds: 0, subs: 0 }, writer);
                 let _ = told.compare_exchange(0, object.start, Relaxed, Relaxed);
                 return Some(());
             }
@@ -288,6 +295,7 @@ pub fn changes() -> Changes {
 
 /// Objects went away, or there is a new stream: describe them anew.
 pub fn forget() {
+    python::forget();
     TOLD.iter().for_each(|told| told.store(0, Relaxed));
 }
 

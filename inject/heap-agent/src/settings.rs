@@ -21,7 +21,8 @@ static AHEAD: AtomicU64 = AtomicU64::new(0);
 static ATTACHED: AtomicBool = AtomicBool::new(false);
 static LEAKS: AtomicBool = AtomicBool::new(false);
 
-/// Reads `depth=N;frees=1;leaks=1;sample=BYTES;seed=N;ahead=BYTES;dir=PATH`, the path last. `false`: there is none.
+/// Reads `depth=N;frees=1;native=1;leaks=1;sample=BYTES;seed=N;ahead=BYTES;dir=PATH`, the path last. `false`: there is
+/// none.
 pub fn parse(value: &[u8], directory: &mut Text<{ sys::PATH_MAX }>) -> bool {
     let mut rest = value;
     loop {
@@ -42,6 +43,8 @@ pub fn parse(value: &[u8], directory: &mut Text<{ sys::PATH_MAX }>) -> bool {
             SEED.store(text::number(digits), Relaxed);
         } else if word == b"frees=1" {
             OPTIONS.fetch_or(option::FREE_STACKS, Relaxed);
+        } else if word == b"native=1" {
+            OPTIONS.fetch_or(option::NATIVE_ONLY, Relaxed);
         } else if word == b"leaks=1" {
             LEAKS.store(true, Relaxed);
         }
@@ -84,6 +87,11 @@ pub fn free_stacks() -> bool {
     OPTIONS.load(Relaxed) & option::FREE_STACKS != 0
 }
 
+/// Whether functions of interpreters are in stacks.
+pub fn interpreted() -> bool {
+    OPTIONS.load(Relaxed) & option::NATIVE_ONLY == 0
+}
+
 /// Mean bytes between recorded blocks; 0: all are recorded.
 pub fn sample_bytes() -> u64 {
     SAMPLE_BYTES.load(Relaxed)
@@ -110,9 +118,9 @@ mod tests {
     #[test]
     fn the_directory_comes_last_and_may_hold_anything() {
         let mut directory = Text::new();
-        assert!(!checks_leaks());
-        assert!(parse(b"depth=32;frees=1;leaks=1;sample=4096;dir=/a;b=c", &mut directory));
-        assert!(checks_leaks());
+        assert!(!checks_leaks() && interpreted());
+        assert!(parse(b"depth=32;frees=1;native=1;leaks=1;sample=4096;dir=/a;b=c", &mut directory));
+        assert!(checks_leaks() && !interpreted());
         assert_eq!(directory.bytes(), b"/a;b=c");
         assert_eq!((depth(), free_stacks(), sample_bytes()), (32, true, 4096));
         assert!(!parse(b"depth=32", &mut Text::new()));

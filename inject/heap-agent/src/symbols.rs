@@ -3,6 +3,7 @@
 
 use crate::linker::{PT_DYNAMIC, PT_LOAD, PhdrInfo, dl_iterate_phdr};
 use core::ffi::{CStr, c_char, c_int, c_void};
+use core::ops::Range;
 
 /// A symbol of an ELF file.
 #[repr(C)]
@@ -12,7 +13,7 @@ pub struct Symbol {
     _other: u8,
     pub section: u16,
     value: u64,
-    _size: u64,
+    size: u64,
 }
 
 /// What is needed of an object's dynamic section.
@@ -102,11 +103,25 @@ impl Loaded {
         (dynamic.strings != 0 && dynamic.symbols != 0).then_some(Self { bias: info.bias, dynamic, is_own })
     }
 
-    /// The address of a function that the object defines, by its GNU hash table, or one by one where there is none.
+    /// The address of a function that the object defines.
     ///
     /// # Safety
     /// The object stays loaded.
     unsafe fn define(&self, name: &CStr) -> Option<usize> {
+        // SAFETY: the caller vouches.
+        unsafe { self.place(name) }.map(|place| place.start as usize)
+    }
+
+    /// Where a function or a variable is that the object defines, by its GNU hash table, or one by one where there is
+    /// none.
+    ///
+    /// # Safety
+    /// The object stays loaded.
+    pub unsafe fn place(&self, name: &CStr) -> Option<Range<u64>> {
+        let range = |symbol: &Symbol| {
+            let start = self.bias.wrapping_add(symbol.value);
+            start..start.saturating_add(symbol.size)
+        };
         let table = self.dynamic.hash as *const u32;
         if table.is_null() {
             let old = self.dynamic.old_hash as *const u32;
@@ -115,8 +130,7 @@ impl Loaded {
             // SAFETY: below that number.
             let found = (1..count).find(|index| unsafe { self.is(*index, name) })?;
             // SAFETY: as above.
-            let symbol = unsafe { &*(self.dynamic.symbols as *const Symbol).add(found as usize) };
-            return Some(self.bias.wrapping_add(symbol.value) as usize);
+            return Some(range(unsafe { &*(self.dynamic.symbols as *const Symbol).add(found as usize) }));
         }
         let hash =
             name.to_bytes().iter().fold(5381u32, |hash, byte| hash.wrapping_mul(33).wrapping_add(u32::from(*byte)));
@@ -135,8 +149,7 @@ impl Loaded {
             loop {
                 let value = *chain.add((index - first) as usize);
                 if (value | 1) == (hash | 1) && self.is(index, name) {
-                    let symbol = &*(self.dynamic.symbols as *const Symbol).add(index as usize);
-                    return Some(self.bias.wrapping_add(symbol.value) as usize);
+                    return Some(range(&*(self.dynamic.symbols as *const Symbol).add(index as usize)));
                 }
                 if value & 1 != 0 {
                     return None;

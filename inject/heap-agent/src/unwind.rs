@@ -5,10 +5,14 @@
 //! outwards by rules until it meets a remembered frame; then it compares the remaining words with what they were. If
 //! they are equal, the rest of the stack is the same, proven without any rule. Where a word has changed the walk goes
 //! on by rules from there, so the work stays linear.
+//!
+//! What an interpreter runs in a native frame follows that frame outwards, as frames whose pc is the instruction that
+//! they are at and whose rbp is the interpreter's own frame: words of its structures lead from one to the next, and are
+//! compared like those of the stack.
 
 use crate::cfi::{Kind, Rule};
 use crate::writer::Writer;
-use crate::{cache, module};
+use crate::{cache, module, python};
 use heap_wire::mark;
 
 /// Room for remembered frames.
@@ -46,8 +50,11 @@ pub struct Walk {
     pub mark: u32,
 }
 
-/// Never equal to a return address: a link that is always walked anew.
+/// Never equal to a return address, nor to a frame pointer that was read: a link that is always walked anew.
 static NEVER: u64 = 0;
+
+/// The stack pointer of what an interpreter runs is that of the native frame that it runs in, and this.
+const INTERPRETED: u64 = 1;
 
 /// What a lane remembers of its last stack. Zeros are one that nothing was walked into.
 #[repr(C)]
@@ -86,12 +93,16 @@ pub unsafe fn walk(stack: &mut Stack, caller: Caller) -> Walk {
     let mut new = 0;
     let limit = stack.limit;
     let mut stop_at = limit;
+    let mut chain = python::Chain::default();
     // SAFETY: `known` is 1..=depth, so all indexes are inside; frame 0 has the largest sp and ends the search. Slots
     // are words of this thread's stack above its present sp.
     unsafe {
         loop {
             while (*frames.add(known - 1)).at.sp < at.sp {
                 known -= 1;
+            }
+            if at.sp & INTERPRETED != 0 {
+                known = beside(stack, known, at);
             }
             if (*frames.add(known - 1)).at == at {
                 let mut link = known - 1;
@@ -101,6 +112,9 @@ pub unsafe fn walk(stack: &mut Stack, caller: Caller) -> Walk {
                 let total = new + known - 1;
                 let cut = (*frames).id == mark::DEPTH;
                 if link == 1 && total <= 2 * limit && !(cut && total < limit) {
+                    if chain.is_used() {
+                        (known, new) = settle(stack, known, new);
+                    }
                     return Walk { keep: known, new, mark: mark::ROOT };
                 }
                 if link == 1 && total < limit {
@@ -121,6 +135,13 @@ pub unsafe fn walk(stack: &mut Stack, caller: Caller) -> Walk {
             if new >= stop_at {
                 return Walk { keep: 0, new, mark: mark::DEPTH };
             }
+            if at.sp & INTERPRETED != 0 {
+                match interpreted(stack, at, new) {
+                    Ok(next) => (at, new) = (next, new + 1),
+                    Err(mark) => return Walk { keep: 0, new, mark },
+                }
+                continue;
+            }
             let Some(found) = cache::get(at.pc).or_else(|| module::learn(&mut stack.writer, at.pc)) else {
                 return Walk { keep: 0, new, mark: mark::RULE };
             };
@@ -139,6 +160,13 @@ pub unsafe fn walk(stack: &mut Stack, caller: Caller) -> Walk {
                     stack.scratch[new] = Frame { at, ret_slot: never, rbp_slot: never, id: gap.id };
                     new += 1;
                 }
+            }
+            if let Ok(next) = end
+                && found.rule.interprets()
+                && let Some(inner) = enter(stack, new - 1, next, &mut chain)
+            {
+                at = inner;
+                continue;
             }
             match end {
                 Ok(next) if next.pc >= 0x1000 => at = next,
@@ -159,8 +187,98 @@ pub unsafe fn walk(stack: &mut Stack, caller: Caller) -> Walk {
 /// The slots are mapped.
 #[inline(always)]
 unsafe fn holds(frame: &Frame, caller: &Frame) -> bool {
+    // What an interpreter runs is there as long as something leads to it, which is the second word: it is read first.
     // SAFETY: the caller vouches.
-    unsafe { *(frame.ret_slot as *const u64) == caller.at.pc && *(frame.rbp_slot as *const u64) == caller.at.rbp }
+    unsafe { *(frame.rbp_slot as *const u64) == caller.at.rbp && *(frame.ret_slot as *const u64) == caller.at.pc }
+}
+
+/// How many elements of the remembered stack may still match, where an interpreter's frame is looked for: all that run
+/// in one native frame have the same place.
+#[cold]
+#[inline(never)]
+fn beside(stack: &Stack, known: usize, at: Caller) -> usize {
+    let frames = stack.frames.get(..known).unwrap_or(&[]);
+    let beside = frames.iter().rev().take_while(|frame| frame.at.sp == at.sp);
+    let skipped = beside.take_while(|frame| frame.at != at).count();
+    match frames.get(known.wrapping_sub(skipped + 1)) {
+        Some(frame) if frame.at == at => known - skipped,
+        _ => known,
+    }
+}
+
+/// A walk with what turned out to be as it was counted as kept: how much is kept, and new.
+#[cold]
+#[inline(never)]
+fn settle(stack: &Stack, known: usize, new: usize) -> (usize, usize) {
+    let was = stack.frames.get(known..stack.depth).unwrap_or(&[]).iter();
+    let is = stack.scratch.get(..new).unwrap_or(&[]).iter().rev();
+    let same = was.zip(is).take_while(|(was, is)| was.at == is.at && was.id == is.id).count();
+    (known + same, new - same)
+}
+
+/// From a native frame of an interpreter's loop to the innermost function that it runs; `None`: it is not known.
+///
+/// # Safety
+/// The frame, in `scratch`, is one of the calling thread's, and was just walked by its rule to `next`.
+#[cold]
+#[inline(never)]
+unsafe fn enter(stack: &mut Stack, native: usize, next: Caller, chain: &mut python::Chain) -> Option<Caller> {
+    // SAFETY: the caller vouches; a frame that runs has an instruction.
+    unsafe {
+        let native = stack.scratch.get_mut(native)?;
+        let inner = python::innermost(native.at.sp..next.sp, chain)?;
+        native.id = cache::get(mark::RUNS).or_else(|| module::learn(&mut stack.writer, mark::RUNS))?.id;
+        let instruction = python::instruction_of(inner.frame);
+        let never = &raw const NEVER as u64;
+        (native.ret_slot, native.rbp_slot) = match inner.slot {
+            0 => (never, never),
+            slot => (instruction, slot),
+        };
+        let pc = *(instruction as *const u64);
+        Some(Caller { pc, sp: native.at.sp | INTERPRETED, rbp: inner.frame })
+    }
+}
+
+/// Takes a frame of an interpreter, `new` frames being in `scratch`, and returns its caller: another one, or that of
+/// the native frame that they run in.
+///
+/// # Safety
+/// The frame is one of the calling thread that runs.
+#[cold]
+#[inline(never)]
+unsafe fn interpreted(stack: &mut Stack, at: Caller, new: usize) -> Result<Caller, u32> {
+    // SAFETY: the caller vouches.
+    unsafe {
+        let outer = match python::identify(at.rbp, &mut stack.writer) {
+            Ok(id) => Some((id, python::caller(at.rbp))),
+            Err(python::Nameless::Unclear) => None,
+            Err(python::Nameless::Full) => return Err(mark::RULE),
+        };
+        let (id, outer) = match outer {
+            Some(known) => known,
+            None => {
+                let gap = cache::get(mark::SKIPPED).or_else(|| module::learn(&mut stack.writer, mark::SKIPPED));
+                (gap.ok_or(mark::RULE)?.id, None)
+            }
+        };
+        let (ret_slot, rbp_slot, next) = match outer {
+            Some((frame, slot)) => {
+                let instruction = python::instruction_of(frame);
+                (instruction, slot, Caller { pc: *(instruction as *const u64), sp: at.sp, rbp: frame })
+            }
+            None => {
+                let inner = stack.scratch.get(..new).unwrap_or(&[]);
+                let native = inner.iter().rev().find(|frame| frame.at.sp == at.sp & !INTERPRETED).ok_or(mark::RULE)?;
+                let mut native = Frame { at: native.at, ..*native };
+                let known = cache::get(native.at.pc).ok_or(mark::RULE)?;
+                let next = step(known.rule, &mut native, stack.top)?;
+                (native.ret_slot, native.rbp_slot, next)
+            }
+        };
+        let place = stack.scratch.get_mut(new).ok_or(mark::DEPTH)?;
+        *place = Frame { at, ret_slot, rbp_slot, id };
+        Ok(next)
+    }
 }
 
 /// The caller of a frame; fills in where it was read.

@@ -33,8 +33,8 @@
 
 /// First bytes of a stream.
 pub const MAGIC: [u8; 8] = *b"THAWHEAP";
-/// Version of this format. A reader refuses later ones; 1 has no usable sizes.
-pub const VERSION: u32 = 2;
+/// Version of this format. A reader refuses later ones; 1 has no usable sizes, 2 no functions of interpreters.
+pub const VERSION: u32 = 3;
 /// Size of the file header, and what chunk sizes are a multiple of.
 pub const PAGE: usize = 4096;
 /// First bytes of a chunk: "CHNK".
@@ -52,6 +52,15 @@ pub const DICTIONARY_FRAMES: usize = 7;
 pub const USABLE_SIZES: usize = 256;
 /// The allocator does not tell usable sizes.
 pub const UNKNOWN_SLOP: u32 = u32::MAX;
+
+/// First address of what is no code of the processor: the functions of an interpreter. Each has [`FUNCTION_BYTES`]
+/// addresses; its path is that of its source, a zero, its name. The line of a call is its address, less the function's
+/// first, less one.
+pub const INTERPRETED: u64 = 1 << 63;
+/// See [`INTERPRETED`]. Lines beyond are told as 0: unknown.
+pub const FUNCTION_BYTES: u64 = 1 << 24;
+/// How the note begins that tells why Python's functions are not in stacks.
+pub const NO_PYTHON: &str = "Python functions are not in stacks: ";
 
 /// Kinds of records.
 pub mod kind {
@@ -122,7 +131,7 @@ pub mod meta {
     /// A return address: u32 id, u64 address.
     pub const PC: u8 = 3;
     /// A loaded object: u64 load bias, u64 start, u64 end, u8 length of the build-id, build-id, path. Addresses that
-    /// are told later in it are its.
+    /// are told later in it are its. From [`super::INTERPRETED`] on: a function of an interpreter, see there.
     pub const MODULE: u8 = 4;
     /// Writer and reader forget stack, table and last pointer of the lane: something was left by a jump.
     pub const RESET: u8 = 5;
@@ -161,6 +170,9 @@ pub mod mark {
     /// A return address that is none, between two frames of a stack: the inner one has no unwind data and no frame
     /// pointer of its own, so that its caller, and maybe more, is not there. No code lies in the first page.
     pub const SKIPPED: u64 = 2;
+    /// A return address that is none: an interpreter's own frame, in the place of which stand the functions that it
+    /// runs. They follow outwards; it is counted as an element of the stack, and not shown.
+    pub const RUNS: u64 = 3;
 }
 
 /// How the process came to be.
@@ -207,6 +219,8 @@ pub mod tier {
 pub mod option {
     /// Stacks of frees too.
     pub const FREE_STACKS: u32 = 1;
+    /// No functions of interpreters in stacks.
+    pub const NATIVE_ONLY: u32 = 2;
 }
 
 /// The first page of a stream. All numbers are little endian, as the machines that write it.

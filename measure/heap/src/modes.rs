@@ -114,6 +114,7 @@ pub fn analyze(reader: &Reader, process: &Process, window: Window, split: Split)
     }
     let mut sites = books.sites();
     let mut warnings = events.warnings().to_vec();
+    warnings.extend(events.remarks(process));
     warnings.extend(reached::enter(reader, process, window, &books, &events, &mut sites)?);
     let (stacks, modules) = events.into_parts();
     Ok(Heap {

@@ -6,7 +6,7 @@ use crate::symbols::{self, Memory};
 use heapfile::check::Check;
 use heapfile::event::{self, Origin, Process, ProcessId, Stopped};
 use heapfile::figures::{Held, Reached, Totals};
-use heapfile::module::Module;
+use heapfile::module::{Function, Module};
 use heapfile::reader::{Events, Reader};
 use heapfile::stack::{Address, GAP, StackId};
 use heapfile::summary::Summary;
@@ -133,9 +133,9 @@ pub struct Frame {
     /// Functions, inlined ones before that which they are in; none: nobody has looked them up, or nothing names them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub functions: Vec<String>,
-    /// The object; `None`: code made at run time.
+    /// The object, or the source of a function of an interpreter; `None`: code made at run time.
     pub module: Option<String>,
-    /// Return address, as an address of the object's file.
+    /// Return address, as an address of the object's file; of a function of an interpreter its line, 0: not known.
     pub address: u64,
 }
 
@@ -201,6 +201,8 @@ pub fn of_processes(reader: &Reader, processes: Vec<(ProcessReport, Vec<Warning>
 pub fn end(mut summary: Summary, process: &Process, events: &Events) -> Result<(ProcessReport, Vec<Warning>)> {
     summary.totals.peak_at = summary.peak_at.map_or(Nanos(0), |ticks| events.at(ticks));
     let mut warnings = events.warnings().to_vec();
+    // Sums have them too.
+    warnings.extend(events.remarks(process).filter(|_| summary.sums.is_none()));
     warnings.extend(summary.sums.iter().flat_map(|sums| sums.warnings.iter().cloned()));
     warnings.extend(doubts(process, summary.totals()));
     let checked = Check::read(&process.file)?;
@@ -318,6 +320,14 @@ fn frame_key(leak: &Leak) -> Option<u64> {
 
 fn frame(address: Address, modules: &[Module]) -> Frame {
     let module = address.module.and_then(|module| modules.get(module.0 as usize));
+    if let Some((module, function)) = module.and_then(|module| Some((module, module.function()?))) {
+        let line = Function::line(address.pc.wrapping_sub(module.start).wrapping_sub(1));
+        return Frame {
+            functions: vec![function.name.to_string_lossy().into_owned()],
+            module: Some(shown(function.file)),
+            address: line.unwrap_or(0).into(),
+        };
+    }
     Frame {
         functions: if address.is_gap() { vec![GAP.into()] } else { Vec::new() },
         module: module.map(|module| shown(&module.path)),

@@ -11,7 +11,7 @@ pub use memory::{Memory, Remembered, Wanted, recall, remember};
 use crate::modes::Heap;
 use ::symbols::{Found, Looked, look_up};
 use heapfile::event::ProcessId;
-use heapfile::module::{Module, ModuleId};
+use heapfile::module::{Function, Module, ModuleId};
 use heapfile::stack::{Address, StackId, Stacks};
 use model::{Warning, WarningKind, shown};
 use serde::Serialize;
@@ -29,7 +29,7 @@ pub struct FrameId(pub u32);
 pub struct Frame {
     /// The function, demangled; `None`: nothing names it.
     pub function: Option<String>,
-    /// The object's path; empty: code made at run time.
+    /// The object's path; of a function of an interpreter its source; empty: code made at run time.
     pub module: String,
     /// The source file.
     pub file: Option<String>,
@@ -205,6 +205,13 @@ impl Names {
             asked.entry(object).or_default().entry(inside(address, module)).or_default().push((process, address));
         }
         for ((path, build_id), wanted) in asked {
+            if let Some(function) = heapfile::module::function(&path) {
+                for (inside, askers) in wanted {
+                    let frame = names.number(interpreted(function, inside));
+                    names.by_address.extend(askers.into_iter().map(|asker| (asker, vec![frame])));
+                }
+                continue;
+            }
             let addresses: Vec<u64> = wanted.keys().copied().collect();
             // Code that a process made is in no file.
             let is_made = wanted.values().flatten().all(|(_, address)| address.module.is_none());
@@ -229,7 +236,9 @@ impl Names {
             }
             for (inside, askers) in wanted {
                 let file = if is_made { Path::new("") } else { &path };
-                let frames = names.intern(file, inside, found.get(&inside));
+                // Code that only shows a function which is in the stack itself.
+                let is_told = is_made && found.get(&inside).is_some_and(Vec::is_empty);
+                let frames = if is_told { Vec::new() } else { names.intern(file, inside, found.get(&inside)) };
                 for asker in askers {
                     names.by_address.insert(asker, frames.clone());
                 }
@@ -301,6 +310,19 @@ impl Names {
     pub fn stack(&self, heap: &Heap, stack: Option<StackId>) -> Vec<FrameId> {
         let Some(stack) = stack else { return Vec::new() };
         heap.stacks.frames(stack).flat_map(|address| self.at(heap.process, address)).copied().collect()
+    }
+}
+
+/// A function of an interpreter, at a line.
+fn interpreted(function: Function<'_>, inside: u64) -> Frame {
+    let file = shown(function.file);
+    Frame {
+        function: Some(function.name.to_string_lossy().into_owned()),
+        module: file.clone(),
+        file: Some(file),
+        line: Function::line(inside),
+        inlined: false,
+        address: 0,
     }
 }
 

@@ -175,6 +175,7 @@ fn of_process(
     let whole = *books.ledger.totals();
     let (mut blocks, totals) = closed.unwrap_or_else(|| (books.sites(), whole));
     let mut warnings = events.warnings().to_vec();
+    warnings.extend(events.remarks(process));
     warnings.extend(reached::enter(reader, process, window, &books, &events, &mut blocks)?);
     let (stacks, modules) = events.into_parts();
     let heap = Heap {

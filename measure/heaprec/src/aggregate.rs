@@ -265,6 +265,7 @@ impl Followed {
     fn write_beside(&mut self, more: &[&Path], whole: Whole) -> Result<()> {
         let began = Instant::now();
         let mut warnings = self.stream.events.warnings().to_vec();
+        warnings.extend(self.stream.events.remarks(&self.stream.process));
         if self.late.count > 0 {
             let text = format!(
                 "process {}: {} events came out of order and were put right",

@@ -14,7 +14,8 @@ mod target;
 use crate::clock::Clock;
 use crate::finish::Ahead;
 use crate::record::{
-    self, Asker, Beside, Desk, Existing, FreeStacks, Keep, Made, Pauses, Phase, Recording, Sample, States, unseen,
+    self, Asker, Beside, Desk, Existing, FreeStacks, Functions, Keep, Made, Pauses, Phase, Recording, Sample, States,
+    unseen,
 };
 use call::{Borrowed, Failed};
 use heap_wire::attach::{Attach, BYTES, LOCK, PLACES, Place, VERSION, answer};
@@ -46,6 +47,8 @@ pub struct Plan {
     pub depth: u32,
     /// Whether frees are recorded with their stacks.
     pub frees: FreeStacks,
+    /// Whether functions of Python programs are in stacks.
+    pub functions: Functions,
     /// Which blocks are recorded; `None`: all.
     pub sample: Option<Sample>,
     /// Whether every event is kept, or sums.
@@ -549,6 +552,7 @@ fn with_thread(
     let mut name = directory.as_os_str().as_bytes().to_vec();
     name.resize(1024, 0);
     let frees = if plan.frees == FreeStacks::With { heap_wire::option::FREE_STACKS } else { 0 };
+    let native = if plan.functions == Functions::Native { heap_wire::option::NATIVE_ONLY } else { 0 };
     let ahead = if let Keep::Sums { ahead } = plan.keep { ahead.0 } else { 0 };
     let (sample, seed) = plan.sample.map_or((0, 0), |sample| (sample.bytes, sample.seed.unwrap_or(0)));
     let fields: [(usize, Vec<u8>); 6] = [
@@ -556,7 +560,7 @@ fn with_thread(
         (offset_of!(Attach, seed), seed.to_le_bytes().to_vec()),
         (offset_of!(Attach, ahead), ahead.to_le_bytes().to_vec()),
         (offset_of!(Attach, depth), plan.depth.to_le_bytes().to_vec()),
-        (offset_of!(Attach, options), frees.to_le_bytes().to_vec()),
+        (offset_of!(Attach, options), (frees | native).to_le_bytes().to_vec()),
         (offset_of!(Attach, directory), name),
     ];
     for (offset, bytes) in fields {

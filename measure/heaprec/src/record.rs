@@ -52,6 +52,8 @@ pub struct Plan {
     pub depth: u32,
     /// Whether frees are recorded with their stacks.
     pub frees: FreeStacks,
+    /// Whether functions of Python programs are in stacks.
+    pub functions: Functions,
     /// Which blocks are recorded; `None`: all.
     pub sample: Option<Sample>,
     /// Whether every event is kept, or sums.
@@ -111,6 +113,15 @@ pub enum FreeStacks {
     Without,
     /// They are.
     With,
+}
+
+/// Whether the functions that an interpreter runs are in stacks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Functions {
+    /// They are, in the place of the interpreter's own frames.
+    Interpreted,
+    /// They are not.
+    Native,
 }
 
 /// Blocks are chosen by their bytes: one of s bytes with probability 1 - exp(-s / `bytes`).
@@ -486,7 +497,8 @@ fn environment(plan: &Plan, directory: &Path) -> Vec<(OsString, Option<OsString>
         preload.push(others);
     }
     let frees = if plan.frees == FreeStacks::With { "frees=1;" } else { "" };
-    let mut options = OsString::from(format!("depth={};{frees}", plan.depth));
+    let native = if plan.functions == Functions::Native { "native=1;" } else { "" };
+    let mut options = OsString::from(format!("depth={};{frees}{native}", plan.depth));
     if let Some(Sample { bytes, seed }) = plan.sample {
         options.push(format!("sample={bytes};seed={};", seed.unwrap_or(0)));
     }

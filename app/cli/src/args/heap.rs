@@ -385,6 +385,9 @@ pub struct RunArgs {
     /// Record the stacks of frees too
     #[arg(long)]
     pub free_stacks: bool,
+    /// Leave the functions of Python programs out: stacks are those of native code
+    #[arg(long)]
+    pub native_stacks: bool,
     /// Leave the events as the program wrote them: exact times, many times the space
     #[arg(long)]
     pub raw: bool,
@@ -444,6 +447,9 @@ pub struct AttachArgs {
     /// Record the stacks of frees too
     #[arg(long)]
     pub free_stacks: bool,
+    /// Leave the functions of Python programs out: stacks are those of native code
+    #[arg(long)]
+    pub native_stacks: bool,
     /// Record one block for about so many bytes, for long runs: 512KiB. Sums are estimates then; see docs/heap.md
     #[arg(long, value_name = "BYTES", value_parser = super::values::size)]
     pub sample: Option<Bytes>,

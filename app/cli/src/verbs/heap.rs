@@ -9,7 +9,7 @@ use crate::{output, text};
 use heap::growth;
 use heap::slop;
 use heapfile::reader::Reader;
-use heaprec::record::{self, Existing, FreeStacks, Keep, LeakCheck, Output, Phase, Plan, Recording, Sample};
+use heaprec::record::{self, Existing, FreeStacks, Functions, Keep, LeakCheck, Output, Phase, Plan, Recording, Sample};
 use model::{Exit, Result};
 use serde::Serialize;
 use std::path::Path;
@@ -48,6 +48,7 @@ fn record(args: &RunArgs, quiet: bool) -> Result<Exit> {
         existing: if args.force { Existing::Replace } else { Existing::Keep },
         depth: args.depth,
         frees: if args.free_stacks { FreeStacks::With } else { FreeStacks::Without },
+        functions: if args.native_stacks { Functions::Native } else { Functions::Interpreted },
         sample: args.sample.map(|bytes| Sample { bytes: bytes.0, seed: None }),
         keep: if args.aggregate { Keep::Sums { ahead: Keep::AHEAD } } else { Keep::Events },
         states: args.states.states(),

@@ -289,6 +289,7 @@ fn a_thaw_of_its_own() {
         existing: heaprec::record::Existing::Keep,
         depth: 64,
         frees: heaprec::record::FreeStacks::Without,
+        functions: heaprec::record::Functions::Interpreted,
         sample: None,
         keep: Keep::Sums { ahead: Bytes(AHEAD) },
         states: None,

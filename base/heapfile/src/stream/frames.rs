@@ -9,6 +9,8 @@ use std::hash::BuildHasherDefault;
 const DENSE: usize = 1 << 20;
 /// No address.
 const NONE: u32 = u32::MAX;
+/// An element in whose place others stand.
+const HIDDEN: u32 = u32::MAX - 1;
 /// Longest sequence that is remembered, in bytes and ids.
 const BYTES: usize = 64;
 const IDS: usize = BYTES / 2;
@@ -38,8 +40,9 @@ struct Path {
 }
 
 impl Frames {
-    /// Enters the number of an address.
-    pub fn insert(&mut self, id: u32, address: u32) {
+    /// Enters the number of an address; `None`: of one in whose place others stand.
+    pub fn insert(&mut self, id: u32, address: Option<u32>) {
+        let address = address.unwrap_or(HIDDEN);
         let index = id as usize;
         let before = if index < DENSE {
             if index >= self.dense.len() {
@@ -66,7 +69,10 @@ impl Frames {
         for id in ids {
             let node = match path.last() {
                 None if id < mark::FIRST_PC => Stacks::end(id),
-                Some(outer) if id >= mark::FIRST_PC => stacks.push(*outer, self.get(id)?),
+                Some(outer) if id >= mark::FIRST_PC => match self.get(id)? {
+                    HIDDEN => *outer,
+                    address => stacks.push(*outer, address),
+                },
                 _ => return None,
             };
             path.push(node);
@@ -132,7 +138,7 @@ mod tests {
             for (keep, ids, wide, retold) in steps {
                 if (4..9).contains(&retold) {
                     let address = stacks.address(Address { pc: u64::from(retold) * ids.len() as u64, module: None });
-                    frames.insert(retold, address);
+                    frames.insert(retold, Some(address).filter(|_| keep != 3));
                 }
                 let bytes = |id: &u16| match wide {
                     true => u32::from(*id).to_le_bytes().to_vec(),

@@ -56,6 +56,8 @@ struct Made {
     pid: u32,
     exe: PathBuf,
     addresses: BTreeSet<u64>,
+    /// Whether its stacks have the functions of Python: then the code that Python made to show them is not told too.
+    has_functions: bool,
 }
 
 /// By what name the code that a process made is remembered: no path of a file.
@@ -86,6 +88,10 @@ impl Wanted {
             let Some(module) = address.module.and_then(|module| modules.get(module.0 as usize)) else {
                 continue;
             };
+            // The recording has its name.
+            if module.function().is_some() {
+                continue;
+            }
             let object = (module.path.clone(), module.build_id.clone());
             self.objects.entry(object).or_default().insert(super::inside(address, Some(module)));
         }
@@ -93,7 +99,8 @@ impl Wanted {
         let addresses: BTreeSet<u64> = made.map(|address| super::inside(address, None)).collect();
         if !addresses.is_empty() {
             let (pid, exe) = (process.pid, process.exe.clone());
-            self.made.push(Made { process: process.id, pid, exe, addresses });
+            let has_functions = modules.iter().any(|module| module.function().is_some());
+            self.made.push(Made { process: process.id, pid, exe, addresses, has_functions });
         }
     }
 }
@@ -150,7 +157,11 @@ pub fn remember(directory: &Path, recording: &Recording, wanted: Wanted) -> Resu
             warnings.push(Warning::new(WarningKind::Note, text).hint(format!("it tells them: {how}")));
         }
         let map = read.ok().flatten().unwrap_or_default();
-        let named = made.addresses.iter().filter_map(|at| Some((*at, vec![of_runtime(map.name(*at)?)])));
+        let named = made.addresses.iter().filter_map(|at| {
+            let name = map.name(*at)?;
+            let is_told = made.has_functions && name.starts_with(PYTHON);
+            Some((*at, if is_told { Vec::new() } else { vec![of_runtime(name)] }))
+        });
         let found = Some(named.collect()).filter(|found: &HashMap<_, _>| !found.is_empty());
         (made_by(made.process), Vec::new(), made.addresses.into_iter().collect(), found)
     });
@@ -176,6 +187,9 @@ pub fn remember(directory: &Path, recording: &Recording, wanted: Wanted) -> Resu
     Ok(remembered)
 }
 
+/// How Python's names of functions begin.
+const PYTHON: &str = "py::";
+
 /// What a runtime calls a function. Python tells its file too, `py::name:file`; V8 how it was compiled, file, line and
 /// column, `JS:*name file:1:2` (`LazyCompile:` and others before version 10).
 fn of_runtime(name: &str) -> Found {
@@ -184,7 +198,7 @@ fn of_runtime(name: &str) -> Found {
         file: file.map(str::to_owned),
         line,
     };
-    if let Some((function, file)) = name.strip_prefix("py::").and_then(|rest| rest.split_once(':')) {
+    if let Some((function, file)) = name.strip_prefix(PYTHON).and_then(|rest| rest.split_once(':')) {
         return found(function, Some(file), None);
     }
     const KINDS: [&str; 5] = ["JS:", "LazyCompile:", "Function:", "Script:", "Eval:"];

@@ -12,7 +12,7 @@ pub fn attach(args: &AttachArgs, quiet: bool) -> Result<Exit> {
     use crate::progress::Progress;
     use crate::text;
     use heaprec::attach::Plan;
-    use heaprec::record::{Existing, FreeStacks, Keep, Phase, Sample};
+    use heaprec::record::{Existing, FreeStacks, Functions, Keep, Phase, Sample};
     use std::time::Instant;
     use work::heaps::conclude::{Early, Streams};
     use work::progress::Tell;
@@ -26,6 +26,7 @@ pub fn attach(args: &AttachArgs, quiet: bool) -> Result<Exit> {
         seconds: args.seconds,
         depth: args.depth,
         frees: if args.free_stacks { FreeStacks::With } else { FreeStacks::Without },
+        functions: if args.native_stacks { Functions::Native } else { Functions::Interpreted },
         sample: args.sample.map(|bytes| Sample { bytes: bytes.0, seed: None }),
         keep: if args.aggregate { Keep::Sums { ahead: Keep::AHEAD } } else { Keep::Events },
         states: args.states.states(),
