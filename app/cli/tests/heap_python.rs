@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::path::PathBuf;
 use std::process::Command;
 
-/// The Pythons of this machine with their minor versions: the system's, and those that pyenv built.
+/// The Pythons of this machine, one of each minor version: the system's, and those that pyenv built.
 fn pythons() -> Vec<(PathBuf, u32)> {
     let versions = std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".pyenv/versions"));
     let built = versions.and_then(|versions| std::fs::read_dir(versions).ok()).into_iter().flatten().flatten();
@@ -18,7 +18,11 @@ fn pythons() -> Vec<(PathBuf, u32)> {
         let says = Command::new(program).args(["-c", "import sys; print(sys.version_info[1])"]).output().ok()?;
         String::from_utf8(says.stdout).ok()?.trim().parse().ok()
     };
-    programs.into_iter().filter_map(|program| version(&program).map(|version| (program, version))).collect()
+    let mut pythons: Vec<_> =
+        programs.into_iter().filter_map(|program| version(&program).map(|version| (program, version))).collect();
+    pythons.sort_by_key(|(_, minor)| *minor);
+    pythons.dedup_by_key(|(_, minor)| *minor);
+    pythons
 }
 
 type Chain = Vec<(String, String, u64)>;
@@ -38,7 +42,7 @@ fn a_python_program_is_told_by_its_functions() {
     let script = root().join("fixtures/heap/chains.py");
     let (script, file) = (script.to_str().unwrap(), scratch.path("expected.json"));
     let file = file.to_str().unwrap();
-    for (python, minor) in pythons {
+    for (number, (python, minor)) in pythons.into_iter().filter(|(_, minor)| *minor > 10).enumerate() {
         let alone = Command::new(&python).args([script, "1", file]).output().unwrap();
         let run = |more: &[&str]| {
             let words = ["heap", "run", "--force", "--depth", "127", "-o", "py.heap"];
@@ -46,15 +50,13 @@ fn a_python_program_is_told_by_its_functions() {
             let said = scratch.thaw(words.iter().chain(more).chain(&program)).exits(0);
             said.says(String::from_utf8_lossy(&alone.stdout).trim())
         };
-        if minor < 11 {
-            // Without `co_qualname` the script cannot run; a Python that is not understood is named.
-            continue;
-        }
         if minor > 13 {
-            run(&[]).complains("Python functions are not in stacks: this build of Python");
+            run(&[]).says("Python functions are not in stacks");
             continue;
         }
-        for more in [&[][..], &["--aggregate"]] {
+        // One of them in all ways: what happens behind the guest is the same.
+        let ways: &[&[&str]] = if number == 0 { &[&[], &["--aggregate"]] } else { &[&[]] };
+        for more in ways {
             run(more);
             let expected: BTreeMap<String, u64> = serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap();
             let expected: BTreeMap<Chain, u64> =
@@ -80,6 +82,9 @@ fn a_python_program_is_told_by_its_functions() {
             let unexpected: Vec<_> = found.keys().filter(|chain| !expected.contains_key(*chain)).take(3).collect();
             assert!(unexpected.is_empty(), "{python:?} {more:?}: {unexpected:#?}");
         }
+        if number > 0 {
+            continue;
+        }
         run(&["--native-stacks"]);
         let report = scratch.thaw(["heap", "report", "py.heap", "--json", "--function", "leaf"]).exits(0).json();
         assert!(report["rows"].as_array().unwrap().is_empty(), "{report:#}");
@@ -101,8 +106,9 @@ fn a_python_that_is_not_understood_is_named() {
     };
     match pythons.iter().find(|(_, minor)| (6..11).contains(minor)) {
         Some((python, _)) => {
-            run(python, &[]).complains("Python functions are not in stacks: a Python older than 3.11");
-            scratch.thaw(["heap", "report", "py.heap"]).exits(0).complains("a Python older than 3.11");
+            run(python, &[]).says("Python functions are not in stacks");
+            let report = scratch.thaw(["heap", "report", "py.heap", "--json"]).exits(0).json();
+            assert!(report["warnings"].to_string().contains("a Python older than 3.11"), "{}", report["warnings"]);
         }
         None => testing::skip("needs a Python older than 3.11"),
     }

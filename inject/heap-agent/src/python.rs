@@ -255,21 +255,15 @@ pub fn forget() {
 pub struct Innermost {
     /// Its frame.
     pub frame: u64,
-    /// A word of the native stack that leads to it as long as that is so; 0: there is none.
+    /// A word of the loop's native frame: it leads to this frame as long as that is so.
     pub slot: u64,
+    /// Or there is none, and that word leads to the frame that called the loop: see [`still`].
+    pub is_chained: bool,
 }
 
 /// Where a walk is in the chain of a thread's frames.
 #[derive(Default)]
 pub struct Chain(u64);
-
-impl Chain {
-    /// Whether frames of the loop were walked that nothing on the native stack leads through.
-    #[inline(always)]
-    pub fn is_used(&self) -> bool {
-        self.0 != 0
-    }
-}
 
 /// What runs in the loop's native frame; `None`: nothing yet, or it is not known.
 ///
@@ -279,8 +273,8 @@ impl Chain {
 pub unsafe fn innermost(native: Range<u64>, chain: &mut Chain) -> Option<Innermost> {
     // SAFETY: written before it was published.
     let layout = unsafe { LAYOUT.load(Acquire).as_ref() }?;
-    // SAFETY: the interpreter's function; it takes nothing, and looks up what belongs to the thread.
-    let state = unsafe { core::mem::transmute::<usize, extern "C" fn() -> u64>(STATE_OF_THREAD.load(Relaxed))() };
+    // SAFETY: it is published.
+    let state = unsafe { state_of_thread() };
     if !is_pointer(state) {
         return None;
     }
@@ -297,7 +291,7 @@ pub unsafe fn innermost(native: Range<u64>, chain: &mut Chain) -> Option<Innermo
                         let slot = record + frame;
                         let frame = Some(word(slot)).filter(|frame| is_pointer(*frame))?;
                         // The loop's own comes before the first one.
-                        return (!is_of_loop(layout, frame)).then_some(Innermost { frame, slot });
+                        return (!is_of_loop(layout, frame)).then_some(Innermost { frame, slot, is_chained: false });
                     }
                     record = word(record + previous);
                 }
@@ -317,7 +311,8 @@ pub unsafe fn innermost(native: Range<u64>, chain: &mut Chain) -> Option<Innermo
                         // Nothing is at 1.
                         chain.0 = outer.max(1);
                         if frame >= native.start {
-                            return (first != frame).then_some(Innermost { frame: first, slot: 0 });
+                            let slot = frame + layout.previous;
+                            return (first != frame).then_some(Innermost { frame: first, slot, is_chained: true });
                         }
                         first = outer;
                     }
@@ -327,6 +322,40 @@ pub unsafe fn innermost(native: Range<u64>, chain: &mut Chain) -> Option<Innermo
         }
         None
     }
+}
+
+/// Whether a frame is still the innermost one of its activation of the loop, at this instruction, where there is one
+/// chain of all: by what comes next in it. `slot` is the word that [`innermost`] told with it.
+///
+/// # Safety
+/// As [`innermost`]; the slot is one of the calling thread's stack.
+pub unsafe fn still(frame: u64, instruction: u64, slot: u64, chain: &mut Chain) -> bool {
+    // SAFETY: there is a frame, so this was published. What the chain leads to is a frame that runs.
+    unsafe {
+        let layout = &*LAYOUT.load(Relaxed);
+        let Head::Chain { of_thread } = layout.head else { return false };
+        let next = match chain.0 {
+            0 => match state_of_thread() {
+                state if is_pointer(state) => word(state + of_thread),
+                _ => return false,
+            },
+            next => next,
+        };
+        if next != frame || word(frame + layout.instruction) != instruction {
+            return false;
+        }
+        chain.0 = word(slot).max(1);
+        true
+    }
+}
+
+/// The interpreter's state of the calling thread; 0: it has none.
+///
+/// # Safety
+/// An interpreter was met.
+unsafe fn state_of_thread() -> u64 {
+    // SAFETY: the interpreter's function; it takes nothing, and looks up what belongs to the thread.
+    unsafe { core::mem::transmute::<usize, extern "C" fn() -> u64>(STATE_OF_THREAD.load(Relaxed))() }
 }
 
 /// # Safety

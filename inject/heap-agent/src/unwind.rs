@@ -53,6 +53,9 @@ pub struct Walk {
 /// Never equal to a return address, nor to a frame pointer that was read: a link that is always walked anew.
 static NEVER: u64 = 0;
 
+/// The same, of a native frame from which the interpreter's own chain leads on: see [`python::still`].
+static RUNS: u64 = 0;
+
 /// The stack pointer of what an interpreter runs is that of the native frame that it runs in, and this.
 const INTERPRETED: u64 = 1;
 
@@ -106,15 +109,15 @@ pub unsafe fn walk(stack: &mut Stack, caller: Caller) -> Walk {
             }
             if (*frames.add(known - 1)).at == at {
                 let mut link = known - 1;
-                while link >= 2 && holds(&*frames.add(link), &*frames.add(link - 1)) {
+                while link >= 2
+                    && (holds(&*frames.add(link), &*frames.add(link - 1))
+                        || runs(&*frames.add(link), &*frames.add(link - 1), &mut chain))
+                {
                     link -= 1;
                 }
                 let total = new + known - 1;
                 let cut = (*frames).id == mark::DEPTH;
                 if link == 1 && total <= 2 * limit && !(cut && total < limit) {
-                    if chain.is_used() {
-                        (known, new) = settle(stack, known, new);
-                    }
                     return Walk { keep: known, new, mark: mark::ROOT };
                 }
                 if link == 1 && total < limit {
@@ -206,14 +209,16 @@ fn beside(stack: &Stack, known: usize, at: Caller) -> usize {
     }
 }
 
-/// A walk with what turned out to be as it was counted as kept: how much is kept, and new.
-#[cold]
+/// Whether a native frame of an interpreter still runs what it ran, where no word of the stack says so.
+///
+/// # Safety
+/// The frame is one of the calling thread's stack as it is; what is inside of it was walked or compared before.
 #[inline(never)]
-fn settle(stack: &Stack, known: usize, new: usize) -> (usize, usize) {
-    let was = stack.frames.get(known..stack.depth).unwrap_or(&[]).iter();
-    let is = stack.scratch.get(..new).unwrap_or(&[]).iter().rev();
-    let same = was.zip(is).take_while(|(was, is)| was.at == is.at && was.id == is.id).count();
-    (known + same, new - same)
+unsafe fn runs(native: &Frame, inner: &Frame, chain: &mut python::Chain) -> bool {
+    native.ret_slot == &raw const RUNS as u64
+        && inner.at.sp & INTERPRETED != 0
+        // SAFETY: the caller vouches; the slot is a word of the native frame.
+        && unsafe { python::still(inner.at.rbp, inner.at.pc, native.rbp_slot, chain) }
 }
 
 /// From a native frame of an interpreter's loop to the innermost function that it runs; `None`: it is not known.
@@ -229,11 +234,8 @@ unsafe fn enter(stack: &mut Stack, native: usize, next: Caller, chain: &mut pyth
         let inner = python::innermost(native.at.sp..next.sp, chain)?;
         native.id = cache::get(mark::RUNS).or_else(|| module::learn(&mut stack.writer, mark::RUNS))?.id;
         let instruction = python::instruction_of(inner.frame);
-        let never = &raw const NEVER as u64;
-        (native.ret_slot, native.rbp_slot) = match inner.slot {
-            0 => (never, never),
-            slot => (instruction, slot),
-        };
+        native.ret_slot = if inner.is_chained { &raw const RUNS as u64 } else { instruction };
+        native.rbp_slot = inner.slot;
         let pc = *(instruction as *const u64);
         Some(Caller { pc, sp: native.at.sp | INTERPRETED, rbp: inner.frame })
     }
