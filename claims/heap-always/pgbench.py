@@ -5,24 +5,12 @@ usage: pgbench.py CSV ROUNDS FOLDER BIN     runs; FOLDER holds thaw and its gues
        pgbench.py CSV                       sums"""
 import csv, os, pwd, random, shutil, statistics, subprocess, sys, time
 
-JEMALLOC, TCMALLOC = "libjemalloc.so.2", "libtcmalloc.so.4"
-# What each is compared with; both have the same allocator.
-TOOLS = {"thaw": "glibc", "jemalloc sampler": "jemalloc", "tcmalloc sampler": "tcmalloc"}
-SAMPLE = 512 << 10
+from samplers import SAMPLE, TOOLS, environment, interval, status
+
 # Version 1 of control groups has the CPU time elsewhere.
 OLD = os.path.isdir("/sys/fs/cgroup/cpuacct")
 GROUP = "/sys/fs/cgroup/" + ("cpuacct/" if OLD else "") + "thaw-claim-always"
 PORT = "54329"
-
-
-def environment(tool):
-    preload = {"jemalloc": JEMALLOC, "tcmalloc": TCMALLOC}.get(tool.split()[0])
-    out = {"LD_PRELOAD": preload} if preload else {}
-    if tool == "jemalloc sampler":
-        out["MALLOC_CONF"] = "prof:true,prof_active:true,lg_prof_sample:19"
-    if tool == "tcmalloc sampler":
-        out["TCMALLOC_SAMPLE_PARAMETER"] = str(SAMPLE)
-    return out
 
 
 def as_postgres():
@@ -44,11 +32,6 @@ def cpu():
         return int(open(GROUP + "/cpuacct.usage").read()) / 1e9
     with open(GROUP + "/cpu.stat") as stat:
         return int(next(line.split()[1] for line in stat if line.startswith("usage_usec"))) / 1e6
-
-
-def status(pid, name):
-    with open(f"/proc/{pid}/status") as lines:
-        return int(next((line.split()[1] for line in lines if line.startswith(name + ":")), 0))
 
 
 def one(tool, folder, binaries):
@@ -106,12 +89,6 @@ def run(path, rounds, folder, binaries):
                 rows.writerow({"round": number, "tool": tool, **one(tool, folder, binaries)})
                 out.flush()
     os.rmdir(GROUP)
-
-
-def interval(values):
-    random.seed(1)
-    again = sorted(statistics.median(random.choices(values, k=len(values))) for _ in range(4000))
-    return f"{statistics.median(values):+.2f} % [{again[100]:+.2f}, {again[3899]:+.2f}]"
 
 
 def sums(path):
