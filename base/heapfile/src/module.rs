@@ -1,4 +1,5 @@
-//! The objects (the program, its libraries) that are loaded into a recorded process, and the functions of an interpreter.
+//! The objects (the program, its libraries) that are loaded into a recorded process, and the functions that an
+//! interpreter runs in it.
 
 use heap_wire::{FUNCTION_BYTES, INTERPRETED};
 use std::ffi::OsStr;
