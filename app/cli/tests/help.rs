@@ -76,37 +76,54 @@ fn shells_get_completions() {
     scratch.thaw(["completions", "tcsh"]).exits(2);
 }
 
-/// What each shell makes of `thaw rec` and `thaw heap at` when TAB is pressed.
+/// What each shell makes of a verb, an option and a recording's name when TAB is pressed.
 #[test]
-fn shells_complete_verbs() {
+fn shells_complete_verbs_options_and_names_of_recordings() {
     let scratch = Scratch::new();
+    scratch.write("firefox-cold.thaw", "");
     for (shell, file) in [("bash", "thaw.bash"), ("zsh", "functions/_thaw"), ("fish", "thaw.fish")] {
         scratch.write(file, scratch.thaw(["completions", shell]).exits(0).out());
     }
-    let bash = r#"source thaw.bash
-        for typed in "rec" "heap at"; do
-            COMP_WORDS=(thaw $typed) COMP_CWORD=$(( ${#COMP_WORDS[@]} - 1 ))
-            words=("${COMP_WORDS[@]}") cword=$COMP_CWORD
-            _thaw thaw "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWORD-1]}"
-            echo "${COMPREPLY[@]}"
-        done"#;
-    // A shell at a terminal completes; what is then put before the line prints it.
-    let zsh = r#"zmodload zsh/zpty
-        zpty inner "TERM=dumb zsh -f -i"
-        zpty -w inner 'PS1= fpath=($PWD/functions $fpath); autoload -Uz compinit; compinit -u -D; bindkey -e'
-        for typed in "thaw rec" "thaw heap at"; do zpty -n -w inner "$typed"$'\t\x01print -r -- +\n'; done
-        zpty -w inner exit
-        while zpty -r inner line; do print -r -- "$line"; done"#;
-    let fish = "source thaw.fish; complete -C 'thaw rec'; complete -C 'thaw heap at'";
-    for (shell, script, record) in [("bash", bash, "record"), ("zsh", zsh, "+thaw record"), ("fish", fish, "record\t")]
-    {
-        let mut command = std::process::Command::new(shell);
-        if os::spawn::resolve_program(shell.as_ref()).is_err() {
-            testing::skip(&format!("needs {shell} (Debian: the package {shell})"));
+    const TYPED: [(&str, &str); 4] = [
+        ("thaw rec", "thaw record"),
+        ("thaw heap at", "thaw heap attach"),
+        ("thaw record --reada", "thaw record --readahead"),
+        ("thaw report fire", "thaw report firefox-cold.thaw"),
+    ];
+    // A shell at a terminal of zsh's completes; what is then put before the line prints it.
+    let at_a_terminal = |shell: &str, before: &str, print: &str| {
+        let lines = TYPED.map(|(typed, _)| format!("zpty -n -w inner '{typed}'$'\\t\\x01{print} +\\n'"));
+        let script = format!(
+            "zmodload zsh/zpty; zpty inner 'TERM=dumb {shell}'; zpty -w inner '{before}'; {}; zpty -w inner exit; \
+             while zpty -r inner line; do print -r -- \"$line\"; done",
+            lines.join("; ")
+        );
+        ["zsh".to_owned(), "-c".to_owned(), script]
+    };
+    let zsh = "PS1= fpath=($PWD/functions $fpath); autoload -Uz compinit; compinit -u -D; bindkey -e";
+    let fish = format!("source thaw.fish; {}", TYPED.map(|(typed, _)| format!("complete -C \"{typed}\"")).join("; "));
+    let shells = [
+        ("bash", at_a_terminal("bash --norc -i", "PS1=; source ./thaw.bash", "echo")),
+        ("zsh", at_a_terminal("zsh -f -i", zsh, "print -r --")),
+        ("fish", ["fish".to_owned(), "-c".to_owned(), fish]),
+    ];
+    for (shell, [program, option, script]) in shells {
+        if let Some(missing) = [shell, &program].iter().find(|it| os::spawn::resolve_program((**it).as_ref()).is_err())
+        {
+            testing::skip(&format!("needs {missing} (Debian: the package {missing})"));
             continue;
         }
-        command.args(["-c", script]).current_dir(scratch.path("")).env("HOME", scratch.path(""));
-        Said::of(command).exits(0).says(record).says("attach");
+        let mut command = std::process::Command::new(program);
+        command.args([option, script]).current_dir(scratch.path("")).env("HOME", scratch.path(""));
+        let said = Said::of(command).exits(0);
+        for (_, whole) in TYPED {
+            // fish lists the words that the last one may become.
+            let expected = match shell {
+                "fish" => whole.rsplit(' ').next().unwrap().to_owned(),
+                _ => format!("+{whole}"),
+            };
+            assert!(said.out().replace("+ ", "+").contains(&expected), "{shell}: {expected}: {}", said.out());
+        }
     }
 }
 

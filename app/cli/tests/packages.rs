@@ -402,3 +402,27 @@ fn the_tarball_runs_where_it_is_unpacked() {
         works(&debian, &format!("/opt/{name}/bin/thaw"), &format!("/opt/{name}/lib/thaw/libthaw_heap.so"));
     }
 }
+
+#[test]
+fn the_libraries_can_be_packed_as_crates() {
+    let scratch = Scratch::new();
+    let mut command = Command::new(env!("CARGO"));
+    command.args(["package", "--no-verify", "--offline", "--allow-dirty", "--locked"]).current_dir(root());
+    command.env("CARGO_TARGET_DIR", scratch.path(""));
+    let mut names = Vec::new();
+    for directory in std::fs::read_dir(root().join("embed")).unwrap() {
+        let manifest = std::fs::read_to_string(directory.unwrap().path().join("Cargo.toml")).unwrap();
+        let name = manifest.lines().find_map(|line| line.strip_prefix("name = \"")?.strip_suffix('"')).unwrap();
+        if manifest.contains("publish = true") {
+            assert!(manifest.contains("description = "), "{name}: an archive of crates asks what it is for");
+            command.args(["-p", name]);
+            names.push(name.to_owned());
+        }
+    }
+    assert!(names.len() > 10, "{names:?}");
+    Said::of(command).exits(0);
+    for name in names {
+        let version = env!("CARGO_PKG_VERSION");
+        assert!(scratch.path(&format!("package/{name}-{version}.crate")).exists(), "{name}");
+    }
+}
