@@ -10,6 +10,7 @@ mod around;
 mod bad_input;
 mod bisect;
 mod cache;
+mod container;
 mod disk;
 mod elf;
 mod faults;
