@@ -35,14 +35,35 @@ fn survives(syncs: Syncs) -> [Judged; 2] {
 /// Old or new files, and never one of the installation without its record.
 fn judged(disk: &Disk, home: &Path) -> Judged {
     let (files, record) = (home.join("home"), home.join("state/installed/preload-user-unit-app.json"));
-    let recorded = disk.each(|state| {
+    let states = disk.each(|state| {
         let is_recorded = |held: Option<&Content>| held.is_some_and(|record| record.bytes.ends_with(b"}\n"));
-        match state.paths().any(|path| path.starts_with(&files)) && !state.held(&record).into_iter().all(is_recorded) {
-            true => Err(format!("something is installed and nobody knows in {state:?}")),
-            false => Ok(()),
+        // The record is written when it is begun and when it is done; all else has one content, which ends a line.
+        let is_whole = |held: Option<&Content>| held.is_none_or(|file| file.bytes.ends_with(b"\n"));
+        let is_other = |path: &Path| [".wants/", ".thaw-"].iter().any(|part| path.to_string_lossy().contains(part));
+        let is_text =
+            |path: &&std::path::PathBuf| path.starts_with(&files) && path.extension().is_some() && !is_other(path);
+        if state.paths().any(|path| path.starts_with(&files)) && !state.held(&record).into_iter().all(is_recorded) {
+            return Err(format!("something is installed and nobody knows in {state:?}"));
         }
+        if !state.paths().filter(is_text).all(|path| state.held(path).into_iter().all(is_whole)) {
+            return Err(format!("half a file in {state:?}"));
+        }
+        // In the end it is what it is now, for sure.
+        let now = std::fs::read(&record).ok();
+        let is_now = |held: Option<&Content>| held.map(|record| record.bytes.to_vec()) == now;
+        let is_there = |path: &Path| path.symlink_metadata().is_ok();
+        let unit = "thaw-preload-app.service";
+        let names = ["data/thaw/preload/app.preload".to_owned(), format!("config/systemd/user/{unit}")];
+        let wants = format!("config/systemd/user/default.target.wants/{unit}");
+        let ours = || names.iter().chain([&wants]).map(|name| files.join(name));
+        let is_settled =
+            |path: std::path::PathBuf| state.held(&path).into_iter().all(|held| held.is_some() == is_there(&path));
+        if state.is_end && !(state.held(&record).into_iter().all(is_now) && ours().all(is_settled)) {
+            return Err(format!("in the end not as it is: {state:?}"));
+        }
+        disk.hidden_are_listed(state)
     });
-    (disk.syncs(), disk.survives(&[]).and_then(|states| recorded.map(|_| states)))
+    (disk.syncs(), states)
 }
 
 #[test]
