@@ -165,7 +165,7 @@ impl Plans for FromWords {
         })?;
         let mut args = RecordArgs {
             output: wanted.output,
-            state: States(vec![wanted.state]),
+            state: States(wanted.states),
             runs: wanted.runs,
             trace_runs: wanted.trace_runs,
             readahead: wanted.read_ahead,

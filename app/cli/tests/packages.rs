@@ -423,6 +423,6 @@ fn the_libraries_can_be_packed_as_crates() {
     Said::of(command).exits(0);
     for name in names {
         let version = env!("CARGO_PKG_VERSION");
-        assert!(scratch.path(&format!("package/{name}-{version}.crate")).exists(), "{name}");
+        assert!(scratch.path(format!("package/{name}-{version}.crate")).exists(), "{name}");
     }
 }

@@ -43,6 +43,7 @@ mod memory_course;
 mod memory_watch;
 mod optimize;
 mod optimize_archive;
+mod optimize_image;
 mod optimize_start;
 mod ownership;
 mod packages;

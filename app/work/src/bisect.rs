@@ -333,7 +333,7 @@ impl Bench<'_> {
         let programs = [("good", self.aside), ("here", self.tree)].map(|(name, tree)| self.program(name, tree));
         let wanted = Wanted {
             output: recording.clone(),
-            state: self.search.state,
+            states: vec![self.search.state],
             runs: self.search.runs,
             trace_runs: 0,
             read_ahead: None,

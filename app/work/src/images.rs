@@ -10,9 +10,10 @@ use image::check::{self, Checked, Clusters, Difference, Opened, Sums};
 use image::extract::Extracted;
 use image::mount::{self, Way};
 use image::order::Need;
+use image::sample::Sample;
 use image::tree::{Detail, Node, Tree};
 use image::write::{self, Compression};
-use model::{Error, Exit, PAGE, Result, shown};
+use model::{Bytes, Error, Exit, PAGE, Result, joined, shown};
 use os::replace::{Existing, Fresh, Rights};
 use preload::make::Recorded;
 use preload::manifest::Kind;
@@ -63,6 +64,8 @@ pub struct VerifyDocument {
     pub directory: String,
     /// What differs from the directory.
     pub differences: Vec<Difference>,
+    /// Files of which it holds a changed copy, whose content was not compared with the directory.
+    pub replaced: Vec<String>,
     /// What the kernel sees otherwise than thaw.
     pub kernel: Kernel,
 }
@@ -106,9 +109,7 @@ pub fn make(wanted: &Wanted<'_>, output: &Path, existing: Existing) -> Result<Im
     let root = fs::canonicalize(wanted.directory).map_err(|cause| {
         Error::on(Exit::of_unreadable(&cause), "cannot look at the directory", wanted.directory).because(cause)
     })?;
-    let directory = root.to_str().map(str::to_owned).ok_or_else(|| {
-        Error::on(Exit::Usage, "the directory's name is no UTF-8:", &root).hint("give it another name")
-    })?;
+    let directory = root.to_str().ok_or_else(|| no_utf8(&root))?;
     let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let output_directory = fs::canonicalize(os::file::directory_of(&absolute(output))).unwrap_or_default();
     if output_directory.starts_with(&root) {
@@ -117,43 +118,117 @@ pub fn make(wanted: &Wanted<'_>, output: &Path, existing: Existing) -> Result<Im
         );
     }
     let starts = needs::by_start(wanted.recordings, wanted.variant)?;
-    let tree = Tree::walk(&root, Detail::Whole)?;
-    let (needs, lost) = needed(&starts, &root, &tree);
-    if needs.is_empty() {
+    let recordings = wanted.recordings.iter().map(|path| shown(&absolute(path))).collect();
+    let subject = Subject::of(&root, &starts, &[], recordings)?;
+    if subject.needs.is_empty() {
         return Err(Error::new(Exit::No, "the recorded starts read nothing of the directory as it is now:", directory)
             .hint("record a start of the program that lies in it; after an upgrade record it again"));
     }
-    let whole: Vec<u32> = (0..).zip(&starts).filter(|(_, start)| start.tells_all).map(|(number, _)| number).collect();
-    let source = starts.iter().map(|start| start.source).min().unwrap_or(Source::Cached);
-    let origin = Origin {
-        directory,
-        recordings: wanted.recordings.iter().map(|path| shown(&absolute(path))).collect(),
-        source: source.name().to_owned(),
-        starts: starts.len() as u64,
-    };
-    let fresh = Fresh::beside(output, existing)?;
-    let from = write::Source { root: &root, tree: &tree, needs: &needs, whole: &whole };
-    write::write(&from, wanted.compression, origin, fresh.file())?;
-    let made = Opened::open(fresh.path())?;
-    let (image, contents) = made.contents()?;
-    let (Checked { unused, .. }, sums) = check::whole(&made, (&image, &contents))?;
-    let differences = compared((&contents.tree, &sums), &root, &tree)?;
-    let clusters = check::clusters(&made, &image, &contents)?;
-    if let Some(first) = differences.first() {
-        return Err(Error::bug(format!("the new image is wrong: {} {}", first.path, first.what)));
+    subject.write(wanted.compression, output, existing)
+}
+
+/// A directory that is to become an image, and what starts need of it.
+pub struct Subject {
+    root: PathBuf,
+    tree: Tree,
+    sum: [u8; 32],
+    needs: Vec<Need>,
+    /// The starts that tell all they needed.
+    whole: Vec<u32>,
+    /// Files that the starts read and that are others now.
+    lost: Vec<String>,
+    origin: Origin,
+}
+
+impl Subject {
+    /// Looks at a directory. `copies` are changed files, each with the original whose place it takes in the image: a
+    /// start that read the copy needs it there.
+    ///
+    /// # Errors
+    /// It cannot be looked at, or its name is no UTF-8.
+    pub fn of(root: &Path, starts: &[OfStart], copies: &[(PathBuf, PathBuf)], recordings: Vec<String>) -> Result<Self> {
+        let directory = root.to_str().map(str::to_owned).ok_or_else(|| no_utf8(root))?;
+        let mut tree = Tree::walk(root, Detail::Whole)?;
+        let sum = tree.sum();
+        let mut replaced = Vec::new();
+        for (copy, original) in copies {
+            let Ok(name) = original.strip_prefix(root) else { continue };
+            tree.replace(name, copy)?;
+            replaced.push(shown(name));
+        }
+        let (needs, lost) = needed(starts, root, &tree);
+        let whole = (0..).zip(starts).filter(|(_, start)| start.tells_all).map(|(number, _)| number).collect();
+        let source = starts.iter().map(|start| start.source).min().unwrap_or(Source::Cached);
+        let (source, starts) = (source.name().to_owned(), starts.len() as u64);
+        let origin = Origin { directory, recordings, source, starts, replaced };
+        Ok(Self { root: root.to_owned(), tree, sum, needs, whole, lost, origin })
     }
-    if unused.0 > 0 {
-        return Err(Error::bug(format!("{unused} of the new image belong to nothing")));
+
+    /// Names in it, which are looked at before each start.
+    pub fn names(&self) -> usize {
+        self.tree.names().count()
     }
-    // Who cannot read a file must not read it in the image.
-    let is_open = |node: &Node| node.mode & 0o004 != 0 && (!node.is_directory() || node.mode & 0o001 != 0);
-    let is_reached = |above: &Path| fs::metadata(above).is_ok_and(|about| about.mode() & 0o001 != 0);
-    let is_private = tree.nodes.iter().any(|node| node.kind() != S_IFLNK && !is_open(node))
-        || !root.ancestors().skip(1).all(is_reached);
-    fresh.grant(if is_private { Rights::Private } else { Rights::Usual })?;
-    let about = made.about.clone();
-    fresh.place()?;
-    Ok(ImageDocument { schema: "thaw.image-make/1", image: shown(output), about, clusters, lost: Some(lost) })
+
+    /// Bytes of its files.
+    pub fn content(&self) -> Bytes {
+        self.tree.nodes.iter().filter(|node| node.is_file()).map(|node| Bytes(node.size)).sum()
+    }
+
+    /// Bytes that any of the starts needs, in whole pages; what several need counts once.
+    pub fn needed(&self) -> Bytes {
+        let spans = self.needs.iter().map(|need| {
+            // Files one behind the other.
+            let at = (need.file as u64) << 40;
+            (at + need.page, at + need.page + need.pages)
+        });
+        Bytes(joined(spans.collect()).iter().map(|(from, to)| (to - from) * PAGE).sum())
+    }
+
+    /// What its image would be.
+    ///
+    /// # Errors
+    /// Something in it cannot be read or cannot be in an image.
+    pub fn sample(&self, compression: Compression) -> Result<Sample> {
+        image::sample::sample(&self.source(), compression)
+    }
+
+    fn source(&self) -> write::Source<'_> {
+        write::Source { root: &self.root, tree: &self.tree, sum: self.sum, needs: &self.needs, whole: &self.whole }
+    }
+
+    /// Writes the image, reads it again and compares it before it gets its name.
+    ///
+    /// # Errors
+    /// Something in the directory cannot be in an image, or was changed meanwhile; the file cannot be written.
+    pub fn write(self, compression: Compression, output: &Path, existing: Existing) -> Result<ImageDocument> {
+        let fresh = Fresh::beside(output, existing)?;
+        write::write(&self.source(), compression, self.origin.clone(), fresh.file())?;
+        let made = Opened::open(fresh.path())?;
+        let (image, contents) = made.contents()?;
+        let (Checked { unused, .. }, sums) = check::whole(&made, (&image, &contents))?;
+        let differences = compared((&contents.tree, &sums), &self.root, &self.tree)?;
+        let clusters = check::clusters(&made, &image, &contents)?;
+        if let Some(first) = differences.first() {
+            return Err(Error::bug(format!("the new image is wrong: {} {}", first.path, first.what)));
+        }
+        if unused.0 > 0 {
+            return Err(Error::bug(format!("{unused} of the new image belong to nothing")));
+        }
+        // Who cannot read a file must not read it in the image.
+        let is_open = |node: &Node| node.mode & 0o004 != 0 && (!node.is_directory() || node.mode & 0o001 != 0);
+        let is_reached = |above: &Path| fs::metadata(above).is_ok_and(|about| about.mode() & 0o001 != 0);
+        let is_private = self.tree.nodes.iter().any(|node| node.kind() != S_IFLNK && !is_open(node))
+            || !self.root.ancestors().skip(1).all(is_reached);
+        fresh.grant(if is_private { Rights::Private } else { Rights::Usual })?;
+        let about = made.about.clone();
+        fresh.place()?;
+        let lost = Some(self.lost);
+        Ok(ImageDocument { schema: "thaw.image-make/1", image: shown(output), about, clusters, lost })
+    }
+}
+
+fn no_utf8(root: &Path) -> Error {
+    Error::on(Exit::Usage, "the directory's name is no UTF-8:", root).hint("give it another name")
 }
 
 /// The kind of a symbolic link, whose mode says nothing.
@@ -222,7 +297,8 @@ pub fn verify(path: &Path, against: Option<&Path>) -> Result<VerifyDocument> {
     let directory = against.map_or_else(|| own.clone(), Path::to_path_buf);
     let tree = Tree::walk(&directory, Detail::Whole)?;
     let read = (&contents.tree, &sums);
-    let differences = compared(read, &directory, &tree)?;
+    let differences = check::beside_copies(&opened.about, compared(read, &directory, &tree)?);
+    let replaced = opened.about.origin.replaced.clone();
     let kernel = match rustix::process::geteuid().is_root() {
         false => Kernel::NotAsked("only root can mount it".to_owned()),
         true => match kernel(&opened, read, &directory) {
@@ -232,7 +308,7 @@ pub fn verify(path: &Path, against: Option<&Path>) -> Result<VerifyDocument> {
         },
     };
     let (image, directory) = (shown(path), shown(&directory));
-    Ok(VerifyDocument { schema: "thaw.image-verify/1", image, checked, directory, differences, kernel })
+    Ok(VerifyDocument { schema: "thaw.image-verify/1", image, checked, directory, differences, replaced, kernel })
 }
 
 /// What the kernel sees otherwise: from the file itself, or from a loop device where it cannot do that.

@@ -232,7 +232,7 @@ pub struct Wanted {
     /// Where it goes.
     pub output: PathBuf,
     /// Of which files nothing is in memory.
-    pub state: CacheState,
+    pub states: Vec<CacheState>,
     /// Timed runs of each.
     pub runs: u32,
     /// Traced runs of each.

@@ -4,7 +4,7 @@ use crate::needs::{Needed, Source};
 use crate::typed::{self, DiskLimit};
 use disk::model::{Ask, Direction, Drive, Flash, Kind, Model, Zone};
 use disk::preset::Presets;
-use model::{Bytes, Error, Exit, Nanos, Result};
+use model::{Bytes, DiskOffset, Error, Exit, Nanos, Result};
 use preload::manifest::About;
 use preload::plan::{DiskRead, Gap, Order, Plan, Wanted};
 use std::path::Path;
@@ -109,6 +109,13 @@ pub fn time(disk: &Model, reads: &[DiskRead]) -> Nanos {
     let mut drive = Drive::new(disk.clone(), disk.capacity);
     let ask = |read: &DiskRead| Ask { disk: read.disk, len: read.len, direction: Direction::Read };
     reads.iter().map(|read| drive.serve(Nanos(0), &ask(read)).done).max().unwrap_or_default()
+}
+
+/// Reads of 1 MiB that follow each other.
+pub fn in_one_piece(bytes: u64) -> Vec<DiskRead> {
+    const LARGEST: u64 = 1 << 20;
+    let starts = (0..bytes).step_by(LARGEST as usize);
+    starts.map(|at| DiskRead { disk: DiskOffset(at), len: Bytes((bytes - at).min(LARGEST)) }).collect()
 }
 
 #[cfg(test)]

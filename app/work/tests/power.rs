@@ -109,6 +109,7 @@ impl Ground {
             files: vec![changed(&library, &packed, Remedy::Pack), changed(&archive, &reordered, Remedy::Archive)],
             directories: Vec::new(),
             environment: Vec::new(),
+            image: None,
             limit: None,
             kept_s: None,
             advice: Vec::new(),

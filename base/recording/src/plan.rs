@@ -82,6 +82,9 @@ pub struct Planned {
     pub ok_exit: Option<Vec<i32>>,
     /// Files that lie over others for it alone: what is seen, and where.
     pub covers: Vec<(Word, Word)>,
+    /// It is started as thaw and becomes the plan's user by itself.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub becomes_user: bool,
     /// Lines that are run around its starts.
     pub around: Around,
     /// File with the paths that state `boot` warms; `None`: the system's libraries among its needs.
@@ -295,6 +298,7 @@ mod tests {
             output: Output::Pty,
             ok_exit: Some(vec![0, 3]),
             covers: vec![("/a".into(), "/b".into())],
+            becomes_user: true,
             around: Around { prepare: Some("rm -rf cache".into()), ..Around::default() },
             base_list: Some("/tmp/base.list".into()),
         };

@@ -70,6 +70,9 @@ pub struct Origin {
     pub source: String,
     /// How many starts they hold.
     pub starts: u64,
+    /// Files of which it holds a changed copy: other bytes than the directory has.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub replaced: Vec<String>,
 }
 
 /// What is known of an image.

@@ -172,7 +172,8 @@ pub type ContentOf<'a> = dyn FnMut(usize) -> Result<[u8; 32]> + 'a;
 /// The content of files in a directory.
 pub fn on_disk<'a>(root: &'a Path, tree: &'a Tree) -> impl FnMut(usize) -> Result<[u8; 32]> + 'a {
     |node| {
-        let path = root.join(&tree.nodes[node].path);
+        let node = &tree.nodes[node];
+        let path = node.instead.clone().unwrap_or_else(|| root.join(&node.path));
         let mut bytes = vec![0; AT_ONCE as usize];
         let read = os::file::open_regular(&path).and_then(|mut file| {
             let mut sum = Sha256::new();
@@ -224,7 +225,7 @@ pub fn differences(expected: (&Tree, &mut ContentOf<'_>), is: (&Tree, &mut Conte
             differs(path, what);
         }
         if one.is_file() && two.is_file() && one.size == two.size && (expected.1)(*node)? != (is.1)(*other)? {
-            differs(path, "has other content");
+            differs(path, OTHER_CONTENT);
         }
     }
     Ok(found)
@@ -234,6 +235,8 @@ pub fn differences(expected: (&Tree, &mut ContentOf<'_>), is: (&Tree, &mut Conte
 const ONLY_THERE: &str = "is only in the image";
 const MISSING: &str = "is not in the image";
 const OTHER_TIME: &str = "has another time";
+const OTHER_SIZE: &str = "has another size";
+const OTHER_CONTENT: &str = "has other content";
 
 fn about_nodes(one: &Node, two: &Node) -> Vec<&'static str> {
     if one.kind() != two.kind() {
@@ -243,13 +246,22 @@ fn about_nodes(one: &Node, two: &Node) -> Vec<&'static str> {
         (one.mode == two.mode, "has another mode"),
         ((one.uid, one.gid) == (two.uid, two.gid), "has another owner"),
         ((one.mtime, one.mtime_ns) == (two.mtime, two.mtime_ns), OTHER_TIME),
-        (one.size == two.size, "has another size"),
+        (one.size == two.size, OTHER_SIZE),
         (one.device == two.device, "is another device"),
         (one.target == two.target, "points to something else"),
         (one.attributes == two.attributes, "has other extended attributes"),
         (one.names == two.names, "has another number of names"),
     ];
     pairs.into_iter().filter(|(same, _)| !same).map(|(_, what)| what).collect()
+}
+
+/// What differs from the directory, without what has to: the content of files of which the image holds changed copies.
+pub fn beside_copies(about: &About, mut found: Vec<Difference>) -> Vec<Difference> {
+    let has_to = |found: &Difference| {
+        about.origin.replaced.contains(&found.path) && [OTHER_SIZE, OTHER_CONTENT].contains(&&*found.what)
+    };
+    found.retain(|found| !has_to(found));
+    found
 }
 
 /// What an image is held against.
@@ -282,8 +294,9 @@ pub fn changed_since(opened: &Opened, directory: &Path, of: Of) -> Result<Option
         Tree { nodes: nodes.collect() }
     };
     let nothing = |_: usize| Ok([0; 32]);
-    let found =
+    let mut found =
         differences((&as_looked_at(&now), &mut { nothing }), (&as_looked_at(&contents.tree), &mut { nothing }))?;
+    found.retain(|found| !opened.about.origin.replaced.contains(&found.path));
     // A directory's time is another one because of what is in it.
     let first = found.iter().min_by_key(|found| match found.what.as_str() {
         ONLY_THERE | MISSING => 0,
@@ -377,8 +390,9 @@ mod tests {
                 recordings: Vec::new(),
                 source: "exact".to_owned(),
                 starts: 1,
+                replaced: Vec::new(),
             };
-            let source = Source { root: &root, tree: &tree, needs: &[], whole: &[] };
+            let source = Source { root: &root, tree: &tree, sum: tree.sum(), needs: &[], whole: &[] };
             write(&source, Compression::Lz4, origin, &file).unwrap();
             Opened::open(&target).unwrap()
         };

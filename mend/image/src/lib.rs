@@ -4,6 +4,7 @@
 //! - [`tree`]: a directory as values: names, what each is, what is known of it;
 //! - [`order`]: pure: which pages of which files are compressed together, and in which order these clusters lie;
 //! - [`mod@write`]: writes the image;
+//! - [`mod@sample`]: what an image would be, and how fast it is unpacked, before it is written;
 //! - [`about`]: what thaw adds behind it: of which directory it is, how much a start needs, sums;
 //! - [`read`]: reads an image with code of its own, which shares nothing but numbers of the format with the writer;
 //! - [`check`]: whether an image is whole, and what it holds differs from its directory or not;
@@ -22,6 +23,7 @@ pub mod install;
 pub mod mount;
 pub mod order;
 pub mod read;
+pub mod sample;
 pub mod shared;
 pub mod tree;
 pub mod write;

@@ -157,6 +157,16 @@ fn read_around(mounted: Mounted) -> io::Result<ReadAround> {
     Ok(ReadAround { file: fs::OpenOptions::new().write(true).open(&path)?, path, before, entry })
 }
 
+/// Whether the running kernel has EROFS, or a module for it; `None`: nobody can tell.
+pub fn is_in_kernel() -> Option<bool> {
+    if fs::read_to_string("/proc/filesystems").ok()?.lines().any(|line| line.ends_with("\terofs")) {
+        return Some(true);
+    }
+    let release = rustix::system::uname().release().to_string_lossy().into_owned();
+    let modules = fs::read_to_string(Path::new("/lib/modules").join(release).join("modules.dep")).ok()?;
+    Some(modules.contains("/erofs.ko"))
+}
+
 fn leave(opened: &Opened) -> Result<()> {
     leave_machine(0).map_err(|number| cannot(opened, io::Error::from_raw_os_error(number)))
 }

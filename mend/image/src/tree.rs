@@ -50,6 +50,8 @@ pub struct Node {
     pub names: u32,
     /// When anything of the inode was last changed; nobody can set it. An image does not know it.
     pub changed: (i64, i64),
+    /// A changed copy of the file whose content is taken in its place.
+    pub instead: Option<PathBuf>,
 }
 
 impl Node {
@@ -134,6 +136,19 @@ impl Tree {
             }
         }
         sum.finalize().into()
+    }
+
+    /// Has the content of a copy in the place of a file's own, all else as it is. [`Tree::sum`] is another one then.
+    ///
+    /// # Errors
+    /// There is no such file, or no copy of it.
+    pub fn replace(&mut self, name: &Path, copy: &Path) -> Result<()> {
+        let is_it = |node: &&mut Node| node.is_file() && node.path == name;
+        let node = self.nodes.iter_mut().find(is_it).ok_or_else(|| Error::on(Exit::Data, "there is no file", name))?;
+        let about = fs::symlink_metadata(copy).map_err(|cause| unreadable(copy, cause))?;
+        node.size = about.size();
+        node.instead = Some(copy.to_owned());
+        Ok(())
     }
 
     /// All names but the root's, each with its node.

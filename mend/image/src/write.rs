@@ -43,7 +43,7 @@ impl Compression {
 
     /// Pages of a cluster that starts need. For a fault the kernel unpacks the whole cluster of zstd; of lz4 what comes
     /// before the page, for each page again.
-    fn needed_pages(self) -> u64 {
+    pub(crate) fn needed_pages(self) -> u64 {
         match self {
             Self::Lz4 => 4,
             Self::Zstd(_) => 16,
@@ -65,6 +65,8 @@ pub struct Source<'a> {
     pub root: &'a Path,
     /// What it holds, whole.
     pub tree: &'a Tree,
+    /// [`Tree::sum`] of the directory as it is, without changed copies in the place of files.
+    pub sum: [u8; 32],
     /// What starts need; files are numbers of the tree's nodes.
     pub needs: &'a [Need],
     /// The starts that tell all they needed.
@@ -96,7 +98,7 @@ pub fn write(source: &Source<'_>, compression: Compression, origin: Origin, out:
     let mut inodes = inodes::of(source.root, source.tree).unwrap_or_default();
     inodes.resize(inodes.len().next_multiple_of(BLOCK as usize), 0);
     let now = Tree::walk(source.root, Detail::Names)?;
-    if now.sum() != source.tree.sum() {
+    if now.sum() != source.sum {
         return Err(changed(source.root));
     }
     let needed = if placed.needed == 0 { layout.end } else { placed.needed };
@@ -113,7 +115,7 @@ pub fn write(source: &Source<'_>, compression: Compression, origin: Origin, out:
         start: Bytes(needed * BLOCK),
         shared: placed.shared,
         stored: placed.stored,
-        tree_sum: source.tree.sum().into(),
+        tree_sum: source.sum.into(),
         inodes: Bytes(inodes.len() as u64),
         inodes_sum: <[u8; 32]>::from(Sha256::digest(&inodes)).into(),
         metadata_sum: <[u8; 32]>::from(Sha256::digest(&metadata)).into(),
@@ -146,7 +148,7 @@ enum Form {
 }
 
 /// Where inodes are.
-struct Layout {
+pub(crate) struct Layout {
     /// By node: the first byte.
     at: Vec<u64>,
     /// By node: the data.
@@ -156,11 +158,11 @@ struct Layout {
     /// By node: the directory that has its first name.
     parents: Vec<usize>,
     /// Blocks of all metadata.
-    end: u64,
+    pub(crate) end: u64,
 }
 
 impl Layout {
-    fn of(source: &Source<'_>) -> Result<Self> {
+    pub(crate) fn of(source: &Source<'_>) -> Result<Self> {
         let tree = source.tree;
         let count = tree.nodes.len();
         let mut parents = vec![0; count];
@@ -242,7 +244,7 @@ impl Layout {
     }
 
     /// The files whose data are in clusters.
-    fn indexed(&self, tree: &Tree) -> Vec<Pages> {
+    pub(crate) fn indexed(&self, tree: &Tree) -> Vec<Pages> {
         let all = self.form.iter().enumerate().filter(|(_, form)| matches!(form, Form::Index(_)));
         all.map(|(file, _)| Pages { file, pages: tree.nodes[file].size.div_ceil(BLOCK) }).collect()
     }
@@ -412,7 +414,8 @@ fn attributes(node: &Node) -> Result<Vec<u8>> {
 
 /// Bytes of a file. The name is looked up for each piece: thousands of files would be more than may be open.
 fn content(source: &Source<'_>, node: usize, at: u64, len: u64) -> Result<Vec<u8>> {
-    let path = source.root.join(&source.tree.nodes[node].path);
+    let node = &source.tree.nodes[node];
+    let path = node.instead.clone().unwrap_or_else(|| source.root.join(&node.path));
     let mut bytes = vec![0; len as usize];
     let read = os::file::open_regular(&path).and_then(|file| file.read_exact_at(&mut bytes, at));
     match read {
@@ -437,11 +440,11 @@ struct Placed {
 }
 
 /// A cluster as it is written.
-struct Packed {
+pub(crate) struct Packed {
     sum: [u8; 32],
     /// Whole blocks; `None` where compression saves none.
-    packed: Option<Vec<u8>>,
-    raw: Vec<u8>,
+    pub(crate) packed: Option<Vec<u8>>,
+    pub(crate) raw: Vec<u8>,
 }
 
 /// Where clusters go.
@@ -527,13 +530,13 @@ fn index(pages: u64, block: u32, compressed: Option<u32>) -> Vec<u8> {
 }
 
 /// Compresses clusters, one after the other.
-enum Packer {
+pub(crate) enum Packer {
     Lz4,
     Zstd(Box<zstd::bulk::Compressor<'static>>),
 }
 
 impl Packer {
-    fn new(compression: Compression) -> io::Result<Self> {
+    pub(crate) fn new(compression: Compression) -> io::Result<Self> {
         let Compression::Zstd(level) = compression else { return Ok(Self::Lz4) };
         let mut zstd = zstd::bulk::Compressor::new(level)?;
         zstd.window_log(WINDOW)?;
@@ -550,7 +553,7 @@ impl Packer {
     }
 }
 
-fn pack(
+pub(crate) fn pack(
     source: &Source<'_>,
     packer: std::result::Result<&mut Packer, &mut io::Error>,
     cluster: &Cluster,

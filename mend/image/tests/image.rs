@@ -2,14 +2,16 @@
 
 mod common;
 
-use common::{Dice, fill, make, needs};
+use common::{Dice, fill, make, needs, origin};
+use image::about::Origin;
 use image::check::{Difference, Of, Opened, changed_since, differences, in_image, on_disk, whole};
 use image::extract::extract;
 use image::mount::{Way, differences_to_kernel};
 use image::order::Need;
 use image::read::{Image, Piece};
+use image::sample::sample;
 use image::tree::{Detail, Tree};
-use image::write::Compression;
+use image::write::{Compression, Source};
 use model::Exit;
 use std::fs;
 use std::path::Path;
@@ -155,6 +157,63 @@ fn needed_pages_lie_first_in_the_order_of_first_touch() {
         }
     }
     assert_eq!(others, 0);
+}
+
+#[test]
+fn what_an_image_would_be_is_known_before_it_is_made() {
+    let home = tempfile::tempdir_in("/var/tmp").unwrap();
+    let (root, target) = (home.path().join("root"), home.path().join("a.img"));
+    fs::create_dir(&root).unwrap();
+    let mut dice = Dice(4);
+    for name in ["a", "b"] {
+        let bytes: Vec<u8> = (0..3_000_000).map(|at| if at % 16 == 0 { dice.below(256) as u8 } else { 7 }).collect();
+        fs::write(root.join(name), bytes).unwrap();
+    }
+    let needs: Vec<Need> = (0..400)
+        .map(|at| Need {
+            start: 0,
+            file: 1 + at % 2,
+            page: at as u64 / 8 * 12 + at as u64 / 2 % 4,
+            pages: 1,
+            first: at as u64,
+        })
+        .collect();
+    for compression in [Compression::Lz4, Compression::Zstd(5)] {
+        let tree = Tree::walk(&root, Detail::Whole).unwrap();
+        let source = Source { root: &root, tree: &tree, sum: tree.sum(), needs: &needs, whole: &[0] };
+        let sample = sample(&source, compression).unwrap();
+        let (_, about) = make(&root, &needs, compression, &target);
+        assert_eq!(sample.needed.0, 400 * 4096);
+        assert_eq!(sample.metadata, about.metadata);
+        let (is, was) = (sample.stretch.0 as f64, about.start.0 as f64);
+        assert!((is / was - 1.0).abs() < 0.1, "{sample:?} {about:?}");
+        assert!(sample.unpacking().as_nanos() > 0 && sample.unpacked_in_a_second.is_some_and(|speed| speed > 1e6));
+    }
+}
+
+#[test]
+fn a_changed_copy_takes_the_place_of_a_file_and_the_directory_is_still_as_it_was() {
+    let home = tempfile::tempdir_in("/var/tmp").unwrap();
+    let (root, target, copy) = (home.path().join("root"), home.path().join("a.img"), home.path().join("copy"));
+    fs::create_dir_all(root.join("lib")).unwrap();
+    fs::write(root.join("lib/file"), "content").unwrap();
+    fs::write(&copy, "something longer").unwrap();
+    let mut tree = Tree::walk(&root, Detail::Whole).unwrap();
+    let sum = tree.sum();
+    tree.replace(Path::new("lib/file"), &copy).unwrap();
+    assert_eq!(tree.replace(Path::new("lib"), &copy).unwrap_err().exit, Exit::Data);
+    let file = fs::OpenOptions::new().read(true).write(true).create(true).truncate(true).open(&target).unwrap();
+    let source = Source { root: &root, tree: &tree, sum, needs: &[], whole: &[] };
+    let origin = Origin { replaced: vec!["lib/file".into()], ..origin(&root) };
+    image::write::write(&source, Compression::Zstd(3), origin, &file).unwrap();
+    let opened = Opened::open(&target).unwrap();
+    assert_eq!(changed_since(&opened, &root, Of::Directory).unwrap(), None);
+    let again = home.path().join("again");
+    extract(&opened, &again).unwrap();
+    assert_eq!(fs::read_to_string(again.join("lib/file")).unwrap(), "something longer");
+    let different = compared(&target, &root);
+    assert!(!different.is_empty() && different.iter().all(|it| it.path == "lib/file"), "{different:?}");
+    assert_eq!(image::check::beside_copies(&opened.about, different), []);
 }
 
 #[test]

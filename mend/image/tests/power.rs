@@ -30,7 +30,7 @@ fn survives(syncs: Syncs) -> [Judged; 2] {
     let disk = Disk::of(&[home.path()], syncs);
     disk.run(|| {
         let fresh = Fresh::beside(&target, Existing::Replace)?;
-        let source = Source { root: &root, tree: &tree, needs: &[], whole: &[] };
+        let source = Source { root: &root, tree: &tree, sum: tree.sum(), needs: &[], whole: &[] };
         write(&source, Compression::Lz4, origin(&root), fresh.file())?;
         fresh.grant(Rights::Usual)?;
         fresh.place()

@@ -19,16 +19,17 @@ use std::process::Command;
 /// Own reader and kernel hold the image to be the directory. Whether the kernel was asked.
 fn is_the_directory(target: &Path, root: &Path, tree: &Tree, of: &str) -> bool {
     let opened = Opened::open(target).unwrap();
-    assert_eq!(whole(&opened).unwrap().unused.0, 0, "{of}");
     let (image, contents) = opened.contents().unwrap();
-    let mut own = in_image(&opened, &image, &contents);
-    let different = differences((tree, &mut on_disk(root, tree)), (&contents.tree, &mut own)).unwrap();
+    let (checked, sums) = whole(&opened, (&image, &contents)).unwrap();
+    assert_eq!(checked.unused.0, 0, "{of}");
+    let different = differences((tree, &mut on_disk(root, tree)), (&contents.tree, &mut in_image(&sums))).unwrap();
     assert!(different.is_empty(), "{of}: {different:?}");
     if !rustix::process::geteuid().is_root() {
         return false;
     }
-    let kernel =
-        differences_to_kernel(&opened, root, Way::File).or_else(|_| differences_to_kernel(&opened, root, Way::Loop));
+    let seen = (&contents.tree, &sums);
+    let kernel = differences_to_kernel(&opened, seen, root, Way::File)
+        .or_else(|_| differences_to_kernel(&opened, seen, root, Way::Loop));
     match kernel {
         Ok(different) => assert!(different.is_empty(), "{of}, by the kernel: {different:?}"),
         Err(error) if error.exit == Exit::Machine => {

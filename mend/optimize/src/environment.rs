@@ -42,7 +42,7 @@ pub fn of_remedy(remedy: Remedy) -> Option<Variable> {
         Remedy::OneArena => Some(Variable::new("MALLOC_ARENA_MAX", "1")),
         Remedy::KeepHeap => Some(Variable::new(TUNABLES, keep)),
         Remedy::HugeHeap => Some(Variable::new(TUNABLES, "glibc.malloc.hugetlb=1")),
-        Remedy::Pack | Remedy::Archive | Remedy::Caches | Remedy::Preload => None,
+        Remedy::Pack | Remedy::Archive | Remedy::Caches | Remedy::Image | Remedy::Preload => None,
     }
 }
 

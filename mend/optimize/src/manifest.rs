@@ -74,6 +74,9 @@ pub struct Manifest {
     /// What the program is started with.
     #[serde(default)]
     pub environment: Vec<Variable>,
+    /// The image that was planned. `None`: none was, or is a result of before.
+    #[serde(default)]
+    pub image: Option<Imaged>,
     /// What could be done beside this.
     pub advice: Vec<Advice>,
     /// What the user should know.
@@ -209,6 +212,50 @@ impl Directory {
     }
 }
 
+/// An image of the program's directory: what it would be, and what it was measured to cost.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Imaged {
+    /// Of which directory.
+    pub directory: PathBuf,
+    /// How it is compressed.
+    pub compression: String,
+    /// Bytes of files in it that starts need.
+    pub needed: Bytes,
+    /// What these take in it, with what stands in front: from a sample that was compressed.
+    pub stretch: Bytes,
+    /// Names in the directory, which are looked at before each start.
+    pub names: u64,
+    /// Bytes of files that one processor of this machine unpacks in a second; `None`: nothing becomes smaller.
+    pub unpacked_in_a_second: Option<f64>,
+    /// Seconds that the disk takes for the stretch.
+    pub reading_s: f64,
+    /// Seconds that unpacking takes.
+    pub unpacking_s: f64,
+    /// What it was measured to cost; `None`: it was not made.
+    pub cost: Option<Cost>,
+    /// Where it is in the directory of the result; `None`: it was not kept.
+    pub kept: Option<PathBuf>,
+}
+
+/// What an image costs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Cost {
+    /// Bytes that it takes on the disk.
+    pub size: Bytes,
+    /// Bytes that a start needs of it in fact.
+    pub stretch: Bytes,
+    /// Seconds of a hot start without any remedy: the median. `None`: none counted.
+    pub hot_without_s: Option<f64>,
+    /// Seconds of a hot start with the image alone.
+    pub hot_with_s: Option<f64>,
+    /// Page cache after a start without it: of the directory's files. `None`: nobody knows, a note says why.
+    pub memory_without: Option<Bytes>,
+    /// Page cache after a start with it: of the files in it,
+    pub memory_files: Option<Bytes>,
+    /// and of itself.
+    pub memory_image: Option<Bytes>,
+}
+
 /// What tells a file from a changed one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Identity {
@@ -306,6 +353,10 @@ impl Manifest {
             out(&directory.copy, below(&directory.copy))?;
             directory.files.iter().try_for_each(|file| out(&file.name, below(&file.name)))?;
         }
+        if let Some(image) = &manifest.image {
+            out(&image.directory, whole(&image.directory))?;
+            image.kept.iter().try_for_each(|kept| out(kept, below(kept)))?;
+        }
         if let Some(variable) = manifest.environment.iter().find(|variable| !variable.is_sound()) {
             return Err(format!("it sets {:?}, which no remedy does", variable.name));
         }
@@ -384,6 +435,18 @@ mod tests {
                 files: vec![Built { name: "giomodule.cache".into(), before: None, after: identity }],
             }],
             environment: crate::environment::of_set(&Set::from([Remedy::BindNow])),
+            image: Some(Imaged {
+                directory: "/opt/app".into(),
+                compression: "zstd 15".into(),
+                needed: Bytes(8 << 20),
+                stretch: Bytes(4 << 20),
+                names: 3,
+                unpacked_in_a_second: Some(5e8),
+                reading_s: 0.1,
+                unpacking_s: 0.01,
+                cost: None,
+                kept: Some("start.image".into()),
+            }),
             limit: None,
             kept_s: None,
             advice: Vec::new(),
@@ -426,6 +489,8 @@ mod tests {
         assert!(wrong(&|it| it.directories[0].path = "usr".into()).contains("leads out"));
         assert!(wrong(&|it| it.directories[0].copy = "/etc".into()).contains("leads out"));
         assert!(wrong(&|it| it.directories[0].files[0].name = "../x".into()).contains("leads out"));
+        assert!(wrong(&|it| it.image.as_mut().unwrap().kept = Some("../x".into())).contains("leads out"));
+        assert!(wrong(&|it| it.image.as_mut().unwrap().directory = "/usr/../etc".into()).contains("leads out"));
         assert!(wrong(&|it| it.environment[0].name = "LD_PRELOAD".into()).contains("LD_PRELOAD"));
         assert!(wrong(&|it| it.start = Some("bin/app".into())).contains("leads out"));
         assert!(wrong(&|it| it.program = "".into()).contains("leads out"));

@@ -18,11 +18,15 @@
 //! pack   = D(log - bytes of the tables that go)
 //! archive = A + D(log - requests for the archives)
 //! preload = P + D(log - requests for files that are read before)
+//! image  = I + U + D(log - requests for files of the directory)
 //! joined = D(log with each request for a file at its offset behind the file's first one)
 //! ```
 //!
 //! `A` is the disk's time for what is read of the archives when their entries lie in the order of use, one request
 //! after the other.
+//!
+//! `I` is the disk's time for the stretch of the image that a start needs, in one piece; `U` the time in which one
+//! processor unpacks it.
 //!
 //! `P` is the disk's time for all reads of the manifest, one after the other, without the program. The program starts
 //! when all of them were asked for, not when they are done: where it computes much while they come, the start is
@@ -55,6 +59,19 @@ pub struct Change {
     pub joined: BTreeSet<FileId>,
     /// What is read before the start.
     pub preload: Option<Preloaded>,
+    /// The image that has some of the files.
+    pub image: Option<Imaged>,
+}
+
+/// An image in the place of files.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Imaged {
+    /// Files that are read from it.
+    pub files: BTreeSet<FileId>,
+    /// How long the disk takes for what a start needs of it.
+    pub reading: Nanos,
+    /// How long one processor takes to unpack that.
+    pub unpacking: Nanos,
 }
 
 /// What is read before the start.
@@ -127,9 +144,10 @@ impl Start {
             _ if block.write => block.len,
             Served::File(file, offset) => {
                 let preloaded = change.preload.as_ref().is_some_and(|preload| preload.files.contains(&file));
+                let imaged = change.image.as_ref().is_some_and(|image| image.files.contains(&file));
                 let range = offset.0..offset.0.saturating_add(block.len.0);
                 let gone: u64 = change.cut.get(&file).into_iter().flatten().map(|cut| overlap(cut, &range)).sum();
-                if preloaded { Bytes(0) } else { Bytes(block.len.0.saturating_sub(gone)) }
+                if preloaded || imaged { Bytes(0) } else { Bytes(block.len.0.saturating_sub(gone)) }
             }
             Served::Metadata => {
                 let preloaded = change.preload.as_ref().is_some_and(|preload| preload.metadata.contains(&block.dev));
@@ -223,7 +241,8 @@ impl<'a> Issues<'a> {
 pub fn predict(start: &Start, change: &Change, time: &dyn Fn(&Start) -> Nanos) -> Prediction {
     let before = time(start).seconds();
     let ahead = change.preload.as_ref().map_or(Nanos(0), |preload| preload.time);
-    let after = ahead.seconds() + change.read.seconds() + time(&start.changed(change)).seconds();
+    let image = change.image.as_ref().map_or(Nanos(0), |image| Nanos(image.reading.0 + image.unpacking.0));
+    let after = ahead.seconds() + image.seconds() + change.read.seconds() + time(&start.changed(change)).seconds();
     Prediction { before_s: before, after_s: after, ratio: if before > 0.0 { after / before } else { 1.0 } }
 }
 
@@ -385,6 +404,16 @@ mod tests {
         let change = Change { cut: cut_from_start(u64::MAX), read: Nanos(7), ..Change::default() };
         let prediction = predict(&start, &change, &|start| start.length);
         assert!((prediction.after_s - 37e-9).abs() < 1e-12, "{prediction:?}");
+    }
+
+    #[test]
+    fn files_of_an_image_are_read_of_it_and_unpacked() {
+        let log = vec![read(APP, 0, 8, (0, 40)), read(SYSTEM, 0, 8, (50, 60))];
+        let start = Start::of(&rows(log), Nanos(70), CacheState::Cold);
+        let image = Imaged { files: BTreeSet::from([APP]), reading: Nanos(6), unpacking: Nanos(3) };
+        let change = Change { image: Some(image), ..Change::default() };
+        let prediction = predict(&start, &change, &|start| start.length);
+        assert!((prediction.after_s - 39e-9).abs() < 1e-12, "{prediction:?}");
     }
 
     #[test]

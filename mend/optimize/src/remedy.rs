@@ -22,13 +22,15 @@ pub enum Remedy {
     KeepHeap,
     /// glibc's allocator asks for huge pages.
     HugeHeap,
+    /// Its directory is one compressed image in the order of its start.
+    Image,
     /// What it needs is read before it asks for it.
     Preload,
 }
 
 impl Remedy {
     /// All of them, in the order in which they are built: the later ones see the files of the earlier ones.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Pack,
         Self::Archive,
         Self::Caches,
@@ -36,6 +38,7 @@ impl Remedy {
         Self::OneArena,
         Self::KeepHeap,
         Self::HugeHeap,
+        Self::Image,
         Self::Preload,
     ];
 
@@ -49,6 +52,7 @@ impl Remedy {
             Self::OneArena => "one-arena",
             Self::KeepHeap => "keep-heap",
             Self::HugeHeap => "huge-heap",
+            Self::Image => "image",
             Self::Preload => "preload",
         }
     }
@@ -63,13 +67,14 @@ impl Remedy {
             Self::OneArena => "all threads take memory from one arena of glibc's allocator",
             Self::KeepHeap => "glibc's allocator takes memory in larger steps and keeps up to 256 MiB that are freed",
             Self::HugeHeap => "glibc's allocator asks for huge pages",
+            Self::Image => "the program's directory is one compressed image in the order of its start",
             Self::Preload => "what the start needs is read before the program is started",
         }
     }
 
     /// Whether there are other files with it, which root lays over the originals for a measurement.
     pub fn changes_files(self) -> bool {
-        matches!(self, Self::Pack | Self::Archive | Self::Caches)
+        matches!(self, Self::Pack | Self::Archive | Self::Caches | Self::Image)
     }
 }
 

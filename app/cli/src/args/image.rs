@@ -149,6 +149,10 @@ pub struct RunArgs {
     /// its files by name, kind, mode, owner, size and date, not by when they were last changed
     #[arg(long)]
     pub copied: bool,
+    /// Read this manifest of `thaw preload make` before, too; what it names in the image's directory is read of the
+    /// image
+    #[arg(long, value_name = "MANIFEST", value_hint = ValueHint::FilePath)]
+    pub preload: Option<PathBuf>,
     #[command(flatten)]
     #[allow(missing_docs)]
     pub run_as: UserArgs,

@@ -104,7 +104,8 @@ pub(super) const LONG_ABOUT: &str = "\
 Which remedies make this program start faster, and by how much?
 
 Plans from a recording what may help (packed relocations, zip archives in the order of their use, caches of fonts, \
-icons and the like, the environment of the loader and of the allocator, reading ahead of the start), predicts what \
+icons and the like, the environment of the loader and of the allocator, an image of the program's directory, reading \
+ahead of the start), predicts what \
 each remedy gains on the disk, makes changed copies of the files, measures starts in which they lie over the \
 originals, for the program alone, against starts with unchanged copies, interleaved, and keeps in DIR the simplest set \
 that no other is proven to beat. The originals are only read. \

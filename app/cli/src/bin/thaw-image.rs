@@ -1,7 +1,8 @@
 //! `thaw-image IMAGE -- PROGRAM ARGS`: what launchers and services call that start from an image. It does what `thaw
 //! image run` does, by the same code, and is small: `thaw` itself would be read from a cold disk before the image is.
 //!
-//! It knows the usual case alone; what has options it leaves to the `thaw` beside it.
+//! It knows the usual case alone, and what `thaw optimize` measures: `--preload MANIFEST`, and `--as UID` for a user
+//! whose variables are set already. What has other options it leaves to the `thaw` beside it.
 
 use image::check::Of;
 use model::{Error, shown};
@@ -9,13 +10,14 @@ use os::user::Choice;
 use preload::exec::{self, NoProgram};
 use std::ffi::OsString;
 use std::path::Path;
-use work::images::start::{Start, start};
+use work::images::start::{Besides, Start, start};
 
 fn main() {
     let words: Vec<OsString> = std::env::args_os().skip(1).collect();
-    if let Some((image, command)) = typed(&words) {
+    if let Some(typed) = typed(&words) {
+        let command = typed.command;
         // Even a bug of ours must not keep the program from starting.
-        if let Ok(failed) = std::panic::catch_unwind(|| run(image, command)) {
+        if let Ok(failed) = std::panic::catch_unwind(|| run(&typed)) {
             end(command, failed);
         }
         end(command, exec::become_it(command));
@@ -29,15 +31,49 @@ fn main() {
     std::process::exit(failed.exit_code.into())
 }
 
-fn typed(words: &[OsString]) -> Option<(&Path, &[OsString])> {
-    let [image, dashes, command @ ..] = words else { return None };
-    let is_usual = !image.to_string_lossy().starts_with('-') && dashes == "--" && !command.is_empty();
-    is_usual.then_some((Path::new(image), command))
+/// What was typed.
+#[derive(Debug, PartialEq)]
+struct Typed<'a> {
+    image: &'a Path,
+    preload: Option<&'a Path>,
+    /// A user's number.
+    user: Option<&'a str>,
+    command: &'a [OsString],
+}
+
+fn typed(words: &[OsString]) -> Option<Typed<'_>> {
+    let [image, rest @ ..] = words else { return None };
+    let mut typed = Typed { image: Path::new(image), preload: None, user: None, command: &[] };
+    let mut rest = rest;
+    loop {
+        match rest {
+            [dashes, command @ ..] if dashes == "--" => {
+                typed.command = command;
+                break;
+            }
+            [option, value, more @ ..] if option == "--preload" => {
+                (typed.preload, rest) = (Some(Path::new(value)), more)
+            }
+            [option, value, more @ ..] if option == "--as" => (typed.user, rest) = (Some(value.to_str()?), more),
+            _ => return None,
+        }
+    }
+    let is_usual = !image.to_string_lossy().starts_with('-') && !typed.command.is_empty();
+    is_usual.then_some(typed)
 }
 
 /// Becomes the program; returns if there is none.
-fn run(image: &Path, command: &[OsString]) -> NoProgram {
-    let asked = Start { image, command, user: Choice::Caller, check_all: false, of: Of::Directory };
+fn run(typed: &Typed<'_>) -> NoProgram {
+    let asked = Start {
+        image: typed.image,
+        command: typed.command,
+        user: typed.user.map_or(Choice::Caller, |user| Choice::Named(user.to_owned())),
+        check_all: false,
+        of: Of::Directory,
+        keeps_environment: typed.user.is_some(),
+        also: typed.preload,
+        besides: Besides::default(),
+    };
     let without = |error: &Error| {
         let hint = error.hint.as_deref().map(|hint| format!("\nhint: {hint}")).unwrap_or_default();
         complain(&format!("warning: the program starts from its directory, not from the image: {error}{hint}"));
@@ -68,10 +104,21 @@ mod tests {
     fn only_the_usual_case_is_understood() {
         let words = |words: &[&str]| words.iter().map(OsString::from).collect::<Vec<_>>();
         let all = words(&["i", "--", "prog", "-v", "--", "--check"]);
-        assert_eq!(typed(&all), Some((Path::new("i"), &all[2..])));
-        for other in
-            [&[][..], &["i"], &["i", "--"], &["i", "prog"], &["-v", "--", "a"], &["--", "a"], &["i", "-v", "--", "a"]]
-        {
+        let usual = Typed { image: Path::new("i"), preload: None, user: None, command: &all[2..] };
+        assert_eq!(typed(&all), Some(usual));
+        let measured = words(&["i", "--preload", "m", "--as", "7", "--", "prog"]);
+        let (preload, user, command) = (Some(Path::new("m")), Some("7"), &measured[6..]);
+        assert_eq!(typed(&measured), Some(Typed { image: Path::new("i"), preload, user, command }));
+        for other in [
+            &[][..],
+            &["i"],
+            &["i", "--"],
+            &["i", "prog"],
+            &["-v", "--", "a"],
+            &["--", "a"],
+            &["i", "-v", "--", "a"],
+            &["i", "--preload", "--", "a"],
+        ] {
             assert_eq!(typed(&words(other)), None, "{other:?}");
         }
     }

@@ -79,6 +79,12 @@ pub fn verify(document: &VerifyDocument, width: usize) -> Page {
             differences(&mut page, &document.differences);
         }
     }
+    if !document.replaced.is_empty() {
+        let text =
+            format!("In it are changed copies of {}, which is what it was made for:", files(document.replaced.len()));
+        page.paragraph(&text);
+        document.replaced.iter().take(SHOWN).for_each(|path| page.line(&format!("  {}", harmless(path))));
+    }
     match &document.kernel {
         Kernel::Sees(different) if different.is_empty() => page.paragraph("The kernel sees the same in it."),
         Kernel::Sees(different) => {
@@ -90,6 +96,10 @@ pub fn verify(document: &VerifyDocument, width: usize) -> Page {
         }
     }
     page
+}
+
+fn files(count: usize) -> String {
+    units::plural(count as u64, "file", "files")
 }
 
 fn differences(page: &mut Page, all: &[image::check::Difference]) {

@@ -2,11 +2,11 @@
 
 use super::table::{Align, Table};
 use super::{GREEN, Page, YELLOW, harmless, units, without_numbers};
-use model::shown;
+use model::{Bytes, shown};
 use optimize::applied::Applied;
 use optimize::choose::Verdict;
 use optimize::manifest::{Manifest, Tried};
-use optimize::remedy::name_of;
+use optimize::remedy::{Remedy, name_of};
 use std::path::Path;
 use work::optimizing::apply::AppliedDocument;
 use work::shell::command_line;
@@ -96,6 +96,7 @@ pub fn result(manifest: &Manifest, out: &Path, width: usize) -> Page {
         harmless(&manifest.disk)
     ));
     limit(&mut page, manifest);
+    image(&mut page, manifest);
     page.gap();
     let place = harmless(&shown(out));
     match manifest.kept.is_empty() {
@@ -105,12 +106,49 @@ pub fn result(manifest: &Manifest, out: &Path, width: usize) -> Page {
         false => {
             let kept = format!("{place} has {}; {place}/run starts it.", name_of(&manifest.kept));
             page.labelled(GREEN, "kept: ", &kept);
-            page.line(&format!("For the program itself: thaw optimize --apply {place}"));
+            if has_image(manifest) {
+                let image = harmless(&command_line(&[out.join("start.image").into()]));
+                page.line(
+                    "As root. Another user starts without the image, and is told so, until it is mounted for all:",
+                );
+                page.line(&format!("  sudo thaw image install {image} --system"));
+            }
+            if !has_image(manifest) || manifest.kept.len() > 1 {
+                page.line(&format!("For the program itself: thaw optimize --apply {place}"));
+            }
         }
     }
     page.line(&format!("Every start: {place}/report.html"));
     rest(&mut page, manifest);
     page
+}
+
+fn has_image(manifest: &Manifest) -> bool {
+    manifest.kept.contains(&Remedy::Image)
+}
+
+/// What an image costs.
+fn image(page: &mut Page, manifest: &Manifest) {
+    let Some(cost) = manifest.image.as_ref().and_then(|image| image.cost.as_ref()) else { return };
+    page.heading("What an image costs");
+    let bytes = |bytes: Option<Bytes>| bytes.map_or_else(|| "unknown".to_owned(), units::bytes);
+    let seconds = |value: Option<f64>| value.map_or_else(|| "unknown".to_owned(), units::seconds);
+    page.line(&format!(
+        "on the disk {}, of which a start needs the first {}",
+        units::bytes(cost.size),
+        units::bytes(cost.stretch)
+    ));
+    page.line(&format!(
+        "a hot start {}, and {} without it: it is mounted and unpacked anew for each start",
+        seconds(cost.hot_with_s),
+        seconds(cost.hot_without_s)
+    ));
+    page.line(&format!(
+        "page cache after a start {} of its files and {} of the image, and {} of the directory without it",
+        bytes(cost.memory_files),
+        bytes(cost.memory_image),
+        bytes(cost.memory_without)
+    ));
 }
 
 /// What no remedy of reads can beat, and how near to it is what was measured.
@@ -170,6 +208,19 @@ pub fn applied(document: &AppliedDocument, width: usize) -> Page {
     list(&mut page, &document.what);
     for path in &document.kept {
         page.labelled(YELLOW, "warning: ", &format!("{} was changed by others since, and stays", harmless(path)));
+    }
+    if let Some(image) = &document.image {
+        let file = harmless(&command_line(&[image.clone().into()]));
+        let text = format!("the image {file} is not applied: it changes no file of the program");
+        page.labelled(YELLOW, "warning: ", &text);
+        match document.what.packed.is_empty() && document.what.reordered.is_empty() {
+            true => page.line(&format!("  sudo thaw image install {file} --system")),
+            false => {
+                let root = harmless(&command_line(&[document.what.root.clone().into()]));
+                page.line("  It does not fit its directory, where files were changed now. Record the program again:");
+                page.line(&format!("  thaw image make {root} --from RECORDING -o FILE"));
+            }
+        }
     }
     if let Some(preload) =
         document.what.preload.as_ref().filter(|preload| document.applied && preload.desktop.is_none())

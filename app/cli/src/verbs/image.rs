@@ -6,7 +6,7 @@ use crate::verbs::preload::{no_program, scope};
 use crate::{output, text};
 use image::check::Of;
 use model::{Error, Exit, Result};
-use work::images::start::{self, Start};
+use work::images::start::{self, Besides, Start};
 use work::images::{self, Wanted, installing};
 
 /// Does what was typed.
@@ -82,12 +82,23 @@ fn extract(args: &ExtractArgs) -> Result<Exit> {
 
 /// Becomes the program. Returns only where there is none.
 fn start(args: &RunArgs) -> Result<Exit> {
-    let of = if args.copied { Of::Copy } else { Of::Directory };
-    let (image, command, user) = (&*args.image, &*args.command, args.run_as.choice());
-    let asked = Start { image, command, user, check_all: args.check, of };
+    become_program(&Start {
+        image: &args.image,
+        command: &args.command,
+        user: args.run_as.choice(),
+        keeps_environment: false,
+        check_all: args.check,
+        of: if args.copied { Of::Copy } else { Of::Directory },
+        also: args.preload.as_deref(),
+        besides: Besides::default(),
+    })
+}
+
+/// Becomes a program, from an image if that is possible. Returns only where there is none.
+pub(super) fn become_program(asked: &Start<'_>) -> Result<Exit> {
     let complain = |error: &_| output::complain(&text::image::started_without(error));
-    match start::start(&asked, &complain) {
-        Ok(failed) => no_program(&args.command, failed),
+    match start::start(asked, &complain) {
+        Ok(failed) => no_program(asked.command, failed),
         Err(error) => {
             output::complain(&text::errors::error(&error));
             // As for every program that cannot be started: thaw's own codes are not for its place.

@@ -8,17 +8,18 @@ use crate::verbs::preload;
 use crate::{output, text};
 use ::optimize::environment::with_users;
 use ::optimize::files;
-use ::optimize::manifest::{Manifest, this_machine};
+use ::optimize::manifest::Manifest;
 use ::optimize::remedy::Remedy;
+use image::check::Of;
 use model::{Error, Exit, Result, shown};
-use os::covers::Covers;
 use os::installed::places::Scope;
 use os::replace::Existing;
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use work::images::start::{Besides, Start};
 use work::optimizing::apply::{self, AppliedDocument, Since};
 use work::optimizing::source::{Told, Wishes};
-use work::optimizing::{Job, PRELOAD};
+use work::optimizing::{Job, PRELOAD, run};
 
 /// Plans, builds, measures; or applies, or undoes, or starts a program with what helped. [`Exit::No`]: nothing helped.
 ///
@@ -88,9 +89,9 @@ fn applied(document: AppliedDocument, json: bool) -> Result<()> {
     }
 }
 
-/// `--run`: becomes the program of a result, with the copies of its files that were measured to help over the originals
-/// and with what it needs read before. Nothing keeps it from starting: what cannot be done is said, and it starts
-/// without. Returns only where there is none.
+/// `--run`: becomes the program of a result, with the copies of its files that were measured to help over the
+/// originals, or from the image of them, and with what it needs read before. Nothing keeps it from starting: what
+/// cannot be done is said, and it starts without. Returns only where there is none.
 ///
 /// # Errors
 /// The result is damaged, so that nobody knows the program.
@@ -98,49 +99,39 @@ fn start(directory: &Path, words: &[OsString]) -> Result<Exit> {
     let directory = files::absolute(directory)?;
     let manifest = Manifest::read(&directory)?;
     let program = manifest.start.clone().unwrap_or_else(|| manifest.root.join(&manifest.program));
-    if let Err(why) = cover(&manifest, &directory) {
+    let warn = |why: &str| {
         let text = format!("{} starts without the changed copies of its files: {why}", shown(&program));
         let hint = "without root this needs user namespaces; after an upgrade: record it again, then `thaw optimize`";
         output::complain(&text::errors::warning_line(&text, Some(hint)));
-    }
+    };
+    let besides = run::besides(&manifest, &directory).unwrap_or_else(|why| {
+        warn(&why);
+        Besides::default()
+    });
     let variables = with_users(&manifest.environment, |name| std::env::var_os(name));
     if let Err(error) = os::spawn::set_variables(&variables) {
         output::complain(&text::errors::warning_line(&error.to_string(), None));
     }
-    let command = std::iter::once(program.into_os_string()).chain(words.iter().cloned()).collect();
-    if !manifest.kept.contains(&Remedy::Preload) {
-        preload::become_program(command);
+    let command: Vec<OsString> =
+        std::iter::once(program.clone().into_os_string()).chain(words.iter().cloned()).collect();
+    let reads = manifest.kept.contains(&Remedy::Preload).then(|| directory.join(PRELOAD));
+    if let Some(image) = run::image(&manifest, &directory) {
+        let (image, also) = (&*image, reads.as_deref());
+        let user = UserArgs::default().choice();
+        let (check_all, keeps_environment) = (false, false);
+        return super::image::become_program(&Start {
+            image,
+            command: &command,
+            user,
+            keeps_environment,
+            check_all,
+            of: Of::Directory,
+            also,
+            besides,
+        });
     }
-    let (manifest, engine, window) = (directory.join(PRELOAD), EngineChoice::Auto, WindowChoice::Auto);
+    besides.without_image().unwrap_or_else(|cause| warn(&cause.to_string()));
+    let Some(manifest) = reads else { preload::become_program(command) };
+    let (engine, window) = (EngineChoice::Auto, WindowChoice::Auto);
     preload::start(&RunArgs { manifest, command, engine, window, verbose: false, run_as: UserArgs::default() })
-}
-
-/// Puts the copies over the originals, for this process and what it becomes.
-fn cover(manifest: &Manifest, directory: &Path) -> std::result::Result<(), String> {
-    if manifest.files.is_empty() && manifest.directories.is_empty() {
-        return Ok(());
-    }
-    if manifest.machine != this_machine() {
-        return Err(format!("they were measured on another machine ({})", manifest.host));
-    }
-    // Files of two versions of a program must not be mixed.
-    if let Some(file) = manifest.files.iter().find(|file| !file.is_as_seen(manifest)) {
-        return Err(format!("{} was changed since they were made", shown(&file.path)));
-    }
-    if let Some(of) = manifest.directories.iter().find(|of| !of.is_as_seen()) {
-        return Err(format!("{} was changed since they were made", shown(&of.path)));
-    }
-    let files = manifest.files.iter().map(|file| (file.copy(directory), file.original(manifest)));
-    let caches = manifest.directories.iter().map(|of| (directory.join(&of.copy), of.path.clone()));
-    let pairs: Vec<(PathBuf, PathBuf)> = files.chain(caches).collect();
-    let covers = Covers::new(pairs.iter().map(|(copy, original)| (&**copy, &**original)));
-    let covers = covers.map_err(|error: Error| error.to_string())?;
-    let entered = match rustix::process::geteuid().is_root() {
-        true => covers.enter().map_err(std::io::Error::from_raw_os_error),
-        false => covers.enter_as_user(),
-    };
-    entered.map_err(|cause| {
-        covers.uncover();
-        cause.to_string()
-    })
 }

@@ -34,6 +34,37 @@ pub struct Start<'a> {
     pub check_all: bool,
     /// What its directory is.
     pub of: Of,
+    /// Whether the user's variables are set already: the environment is left as it is.
+    pub keeps_environment: bool,
+    /// A manifest of what else is read before; what of it lies in the image's directory is read of the image.
+    pub also: Option<&'a Path>,
+    /// What lies over other files besides.
+    pub besides: Besides,
+}
+
+/// Copies that lie over files for the program.
+#[derive(Clone, Debug, Default)]
+pub struct Besides {
+    /// Where the image is used: over files outside of its directory.
+    pub with_image: Covers,
+    /// Where it is not: over all.
+    pub without: Covers,
+}
+
+impl Besides {
+    /// Puts all copies over the originals, for this process and what it becomes, without an image.
+    ///
+    /// # Errors
+    /// The kernel does not allow it; nothing is covered then.
+    pub fn without_image(&self) -> std::io::Result<()> {
+        let covers = &self.without;
+        let entered = match () {
+            () if covers.is_empty() => return Ok(()),
+            () if rustix::process::geteuid().is_root() => covers.enter().map_err(std::io::Error::from_raw_os_error),
+            () => covers.enter_as_user(),
+        };
+        entered.inspect_err(|_| covers.uncover())
+    }
 }
 
 /// An image that may be put over its directory now.
@@ -60,10 +91,10 @@ impl Fit {
         }
     }
 
-    fn cover(self) -> Result<()> {
+    fn cover(self, besides: &Covers) -> Result<()> {
         match self {
-            Self::Own(opened) => cover(&opened),
-            Self::Shared(shared, _) => cover_from(&shared),
+            Self::Own(opened) => cover(&opened, besides),
+            Self::Shared(shared, _) => cover_from(&shared, besides),
         }
     }
 }
@@ -76,15 +107,27 @@ impl Fit {
 pub fn start(asked: &Start<'_>, complain: &dyn Fn(&Error)) -> Result<NoProgram> {
     let account = asked.user.account()?;
     let fit = match rustix::process::geteuid().is_root() {
-        true => own(asked, account.as_ref()).map(Fit::Own),
+        true => own(asked.image, asked.check_all, asked.of, account.as_ref()).map(Fit::Own),
         false => shared(asked.image, asked.check_all, asked.of),
     };
-    let manifest = fit.as_ref().map(reads).unwrap_or_default();
+    let mut manifest = fit.as_ref().map(reads).unwrap_or_default();
+    if let Some(also) = asked.also {
+        match also_read(also, fit.as_ref().ok()) {
+            // Libraries, most of it: the loader wants them first.
+            Ok(also) => manifest = behind(also, manifest),
+            Err(error) => complain(&error),
+        }
+    }
     // Opened before anything lies over anything, and before the program's user may not open it.
     let mut prepared = preload::run::prepare(&manifest, Engine::ReadAhead, Window::usual(Order::FirstUse, true));
-    let covered = fit.and_then(Fit::cover);
+    let (has_image, is_asked) = (fit.is_ok(), asked.also.is_some());
+    let covered = fit.and_then(|fit| fit.cover(&asked.besides.with_image));
     if let Err(error) = &covered {
         complain(error);
+        if let Err(cause) = asked.besides.without_image() {
+            let what = "cannot put the changed copies over the files of";
+            complain(&Error::new(Exit::Machine, what, shown(Path::new(&asked.command[0]))).because(cause));
+        }
     }
     if let Some(account) = &account {
         account.become_it()?;
@@ -94,14 +137,52 @@ pub fn start(asked: &Start<'_>, complain: &dyn Fn(&Error)) -> Result<NoProgram> 
         Err(failed) => return Ok(failed),
     };
     let program = match &account {
-        Some(account) => program.with_changes(&account.environment()),
-        None => program,
+        Some(account) if !asked.keeps_environment => program.with_changes(&account.environment()),
+        _ => program,
     };
     Ok(program.start(|| {
-        if covered.is_ok() {
+        if covered.is_ok() || is_asked && !has_image {
             let _ = prepared.ask();
         }
     }))
+}
+
+/// A manifest, without what the image has.
+fn also_read(path: &Path, fit: Option<&Fit>) -> Result<Manifest> {
+    let mut also = Manifest::read(path)?;
+    if let Some(fit) = fit {
+        let directory = Path::new(&fit.about().origin.directory);
+        also.retain(|entry| entry.kind == Kind::Device || !entry.path.starts_with(directory));
+    }
+    Ok(also)
+}
+
+/// One manifest behind another.
+fn behind(mut first: Manifest, then: Manifest) -> Manifest {
+    let (files, ranks) = (first.files.len() as u32, first.reads.iter().map(|read| read.rank + 1).max().unwrap_or(0));
+    let moved = |read: Read| Read { file: FileIndex(read.file.0 + files), rank: read.rank + ranks, ..read };
+    first.reads.extend(then.reads.into_iter().map(moved));
+    first.files.extend(then.files);
+    first
+}
+
+/// Whether root could put the image over its directory now, for a program of this user: done where nobody sees it.
+///
+/// # Errors
+/// Why not.
+pub fn try_out(path: &Path, user: &Choice) -> Result<()> {
+    let account = user.account()?;
+    let opened = own(path, false, Of::Directory, account.as_ref())?;
+    let directory = Path::new(&opened.about.origin.directory);
+    let tried = || mount::over(&opened, directory, trust(path), &[Way::File, Way::Loop]).map(drop);
+    // The namespace is that thread's, and ends with it.
+    let thread = std::thread::scope(|scope| scope.spawn(tried).join());
+    thread.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
+/// Whom the files of an image are trusted as.
+pub fn trust(image: &Path) -> Trust {
+    if who_else_changes(image).is_none() { Trust::Root } else { Trust::Other }
 }
 
 /// The image as it is mounted for all users. What the kernel interprets was checked before that; what is left to see is
@@ -134,12 +215,15 @@ pub(super) fn refused(image: &Path) -> Option<Error> {
 
 /// As [`cover`], from where it is mounted: in a namespace of users of this process's own. Nothing is read around faults
 /// on it anyway.
-fn cover_from(shared: &Shared) -> Result<()> {
+fn cover_from(shared: &Shared, besides: &Covers) -> Result<()> {
     let directory = Path::new(&shared.about.origin.directory);
     let here = std::env::current_dir().ok().filter(|here| here.starts_with(directory));
     let covers = Covers::new([(&*shared.place(), directory)])?;
-    let covered = covers.enter_as_user().and_then(|()| here.map_or(Ok(()), std::env::set_current_dir));
+    let others = || besides.cover().map_err(std::io::Error::from_raw_os_error);
+    let covered =
+        covers.enter_as_user().and_then(|()| others()).and_then(|()| here.map_or(Ok(()), std::env::set_current_dir));
     covered.map_err(|cause| {
+        besides.uncover();
         covers.uncover();
         Error::on(Exit::Machine, "this user cannot put the image over its directory:", directory)
             .because(cause)
@@ -154,18 +238,17 @@ fn changed(directory: &Path, what: String) -> Error {
 }
 
 /// The image, if root may put it over its directory now.
-fn own(asked: &Start<'_>, account: Option<&Account>) -> Result<Opened> {
-    let path = asked.image;
+fn own(path: &Path, check_all: bool, of: Of, account: Option<&Account>) -> Result<Opened> {
     if let Some((part, who)) = who_changes_but(path, account) {
         return Err(Error::on(Exit::Data, "somebody else can change the image", path)
             .because(format!("{}: {who}", shown(&part)))
             .hint("keep it where only root, or who starts the program, can write"));
     }
     let opened = Opened::open(path)?;
-    if asked.check_all {
+    if check_all {
         opened.check_data()?;
     }
-    check_now(&opened, asked.of)?;
+    check_now(&opened, of)?;
     Ok(opened)
 }
 
@@ -184,15 +267,15 @@ pub(super) fn check_now(opened: &Opened, of: Of) -> Result<()> {
     Ok(())
 }
 
-/// Puts the image over its directory, for this process and what it becomes, and has nothing read around faults on it
-/// until the start is over.
-fn cover(opened: &Opened) -> Result<()> {
+/// Puts the image over its directory, and copies over other files, for this process and what it becomes, and has
+/// nothing read around faults on the image until the start is over.
+fn cover(opened: &Opened, besides: &Covers) -> Result<()> {
     let directory = Path::new(&opened.about.origin.directory);
     // Where we are is below the image afterwards.
     let here = std::env::current_dir().ok().filter(|here| here.starts_with(directory));
-    let trust = if who_else_changes(&opened.path).is_none() { Trust::Root } else { Trust::Other };
-    let mut read_around = mount::over(opened, directory, trust, &[Way::File, Way::Loop])?;
+    let mut read_around = mount::over(opened, directory, trust(&opened.path), &[Way::File, Way::Loop])?;
     let settled = || {
+        besides.cover().map_err(std::io::Error::from_raw_os_error)?;
         read_around.off()?;
         let program = pidfd_open(getpid(), PidfdFlags::empty())?;
         here.map_or(Ok(()), std::env::set_current_dir)?;
@@ -205,8 +288,9 @@ fn cover(opened: &Opened) -> Result<()> {
         beside.map_err(std::io::Error::other)
     };
     settled().map_err(|cause: std::io::Error| {
+        besides.uncover();
         mount::uncover(directory);
-        Error::on(Exit::Machine, "cannot set what is read around faults on the image", &opened.path).because(cause)
+        Error::on(Exit::Machine, "cannot set up a start with the image", &opened.path).because(cause)
     })
 }
 

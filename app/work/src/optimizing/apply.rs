@@ -5,6 +5,7 @@
 
 use super::archives;
 use super::build::{PRELOAD, moved};
+use crate::shell::command_line;
 use model::{Error, Exit, Result, shown};
 use optimize::applied::{
     Applied, AppliedCache, AppliedEnvironment, AppliedFile, AppliedPreload, Reordered, Standing, environment_file,
@@ -22,7 +23,7 @@ use pack::{Options, Outcome, Target, pack_file, restore_file};
 use preload::manifest::{Kind, Manifest as Reads};
 use serde::Serialize;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// `thaw.optimize-applied/1`: what was applied or undone.
 #[derive(Debug, Serialize)]
@@ -36,6 +37,8 @@ pub struct AppliedDocument {
     pub what: Applied,
     /// Files that others changed meanwhile, and were left.
     pub kept: Vec<String>,
+    /// The image of the result, which is not applied; `None`: it has none.
+    pub image: Option<PathBuf>,
 }
 
 /// Does to the program what its copy has.
@@ -53,6 +56,11 @@ pub fn apply(directory: &Path, desktop: Option<&str>, scope: Scope) -> Result<Ap
     if Applied::read(&directory)?.is_some() {
         return Err(Error::on(Exit::Usage, "it is applied already:", &directory)
             .hint(format!("thaw optimize --undo {}", shown(&directory))));
+    }
+    let image = manifest.image.as_ref().and_then(|image| image.kept.as_ref()).map(|kept| directory.join(kept));
+    if let (true, Some(image)) = (manifest.kept.len() == 1, &image) {
+        return Err(Error::on(Exit::No, "what helped is an image, which changes no file of the program:", image)
+            .hint(format!("sudo thaw image install {} --system", command_line(&[image.clone().into()]))));
     }
     let with_preload = manifest.kept.contains(&Remedy::Preload);
     if desktop.is_some() && !with_preload {
@@ -126,7 +134,7 @@ pub fn apply(directory: &Path, desktop: Option<&str>, scope: Scope) -> Result<Ap
             None => error,
         });
     }
-    Ok(AppliedDocument { schema: "thaw.optimize-applied/1", applied: true, what: applied, kept: Vec::new() })
+    Ok(AppliedDocument { schema: "thaw.optimize-applied/1", applied: true, what: applied, kept: Vec::new(), image })
 }
 
 /// A link must not lead a change elsewhere.
@@ -254,7 +262,7 @@ pub fn undo(directory: &Path, since: Since) -> Result<AppliedDocument> {
     let mut kept: Vec<String> = changed.iter().map(|(path, _)| shown(path)).collect();
     kept.extend(take_back(&applied)?);
     applied.forget()?;
-    Ok(AppliedDocument { schema: "thaw.optimize-applied/1", applied: false, what: applied, kept })
+    Ok(AppliedDocument { schema: "thaw.optimize-applied/1", applied: false, what: applied, kept, image: None })
 }
 
 /// Undoes what is done of it. The files that others changed meanwhile.

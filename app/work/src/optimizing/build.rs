@@ -7,6 +7,7 @@
 //!                    /thaw           the runner that reads ahead, on the same disk as the copies
 //!                    /start.preload
 //!                    /profile        a {profile} of its own
+//!                    images/             see [`image`]
 //! ```
 //!
 //! Every set starts the program as it was recorded, in a mount namespace in which its copies lie over the original
@@ -15,7 +16,8 @@
 
 use super::plan::Plan;
 use super::source::{Source, Wishes};
-use super::{caches, folder};
+use super::{caches, folder, image};
+use crate::needs::OfStart;
 use crate::rundir::RunDir;
 use crate::shell::command_line;
 use crate::words::harmless;
@@ -30,6 +32,7 @@ use optimize::remedy::{Remedy, Set, name_of};
 use os::covers::Pairs;
 use os::journal::{Entry, Undo, hold};
 use os::replace::{Existing, Rights, place_directory, write_whole};
+use os::user::Choice;
 use pack::{Options, Outcome, Target, pack_file};
 use preload::manifest::Manifest as Reads;
 use std::ffi::{OsStr, OsString};
@@ -41,17 +44,23 @@ use std::path::{Path, PathBuf};
 const FILES: &str = "files";
 /// What `run` starts where files lie over others.
 const THAW: &str = "thaw";
+/// What mounts an image and becomes the program.
+const STARTER: &str = "thaw-image";
 /// The reader of the manifest.
 const RUNNER: &str = "thaw-preload";
 /// What it reads.
 pub const PRELOAD: &str = "start.preload";
+/// The image of the program's directory.
+const IMAGE: &str = "start.image";
+/// Where images lie while they are measured.
+const IMAGES: &str = "images";
 
 /// Whether what a set reads ahead is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ahead {
-    /// As a user starts it.
+    /// As a user starts it: also from the image, if there is one.
     Yes,
-    /// The program alone.
+    /// The program alone, with changed copies over its files.
     No,
 }
 
@@ -84,6 +93,8 @@ pub struct Copies<'a> {
     rooms: Option<RunDir>,
     /// What is to be said of the copies.
     notes: Vec<String>,
+    /// Whether images are tried.
+    has_images: bool,
     _entry: Entry,
 }
 
@@ -106,7 +117,10 @@ impl<'a> Copies<'a> {
             _ => original.seen.size,
         };
         let bytes: u64 = originals.iter().map(|original| size(original).0).sum();
-        files::check_room(beside, model::Bytes(bytes.saturating_mul(2).saturating_add(64 << 20)))?;
+        // Two of them at most are usual: of the directory as it is, and with all changed files.
+        let images = plan.image.as_ref().map_or(0, |found| found.most().0).saturating_mul(2);
+        let room = bytes.saturating_mul(2).saturating_add(images).saturating_add(64 << 20);
+        files::check_room(beside, model::Bytes(room))?;
         let work = beside.join(format!(".{}.thaw-{}", name.to_string_lossy(), std::process::id()));
         let make = || {
             fs::create_dir(&work).and_then(|()| fs::create_dir(work.join(FILES))).map_err(|cause| {
@@ -121,12 +135,87 @@ impl<'a> Copies<'a> {
         let read_ahead_kib = wishes.readahead.map(|size| size.0 / 1024).or(recorded);
         let disk = source.disk(wishes);
         let (sets, rounds) = (Vec::new(), 0);
-        let notes = Vec::new();
-        let mut copies =
-            Self { source, plan, disk, read_ahead_kib, work, originals, sets, rounds, rooms, notes, _entry: entry };
+        let (notes, has_images) = (Vec::new(), false);
+        let mut copies = Self {
+            source,
+            plan,
+            disk,
+            read_ahead_kib,
+            work,
+            originals,
+            sets,
+            rounds,
+            rooms,
+            notes,
+            has_images,
+            _entry: entry,
+        };
+        copies.try_images()?;
         copies.fill()?;
         copies.build_caches()?;
         Ok(copies)
+    }
+
+    /// Whether images can be had here: that is found out before one is built.
+    fn try_images(&mut self) -> Result<()> {
+        if self.plan.image.is_none() {
+            return Ok(());
+        }
+        let directory = self.work.join(IMAGES);
+        let cannot = |cause: std::io::Error| Error::on(Exit::Machine, "cannot write in", &directory).because(cause);
+        fs::create_dir(&directory).map_err(cannot)?;
+        match image::try_out(&directory, &self.user()) {
+            Ok(()) => {
+                fs::copy(starter()?, directory.join(STARTER)).map_err(cannot)?;
+                self.has_images = true;
+                Ok(())
+            }
+            Err(error) if error.exit == Exit::Interrupted => Err(error),
+            Err(error) => {
+                self.notes.push(format!("no image is tried: {error}"));
+                Ok(())
+            }
+        }
+    }
+
+    /// Whom the program runs as.
+    fn user(&self) -> Choice {
+        let user = self.source.recorded.user.as_ref();
+        user.map_or(Choice::Same, |user| Choice::Named(user.uid.to_string()))
+    }
+
+    /// The image for a set; `None`: it has none.
+    pub(super) fn image(&self, set: &Set) -> Option<PathBuf> {
+        let held = self.held(set).map(|(_, original)| original.by).collect::<Set>();
+        let name = format!("{}.image", name_of(&held));
+        set.contains(&Remedy::Image).then(|| self.work.join(IMAGES).join(name))
+    }
+
+    /// Changed files that the image for a set holds.
+    fn held(&self, set: &Set) -> impl Iterator<Item = (usize, &Original)> {
+        let set = set.clone();
+        let is_held = move |original: &Original| set.contains(&original.by) && self.is_in_image(&original.path);
+        self.originals.iter().enumerate().filter(move |(_, original)| is_held(original))
+    }
+
+    fn is_in_image(&self, path: &Path) -> bool {
+        self.plan.image.as_ref().is_some_and(|found| found.has(path))
+    }
+
+    /// Builds the image for a set, of what its starts needed with copies over the files.
+    ///
+    /// # Errors
+    /// The directory was changed meanwhile; no room.
+    pub fn build_image(&self, set: &Set, starts: Vec<OfStart>) -> Result<()> {
+        let (Some(found), Some(path)) = (&self.plan.image, self.image(set)) else { return Ok(()) };
+        if path.exists() {
+            return Ok(());
+        }
+        let copies: Vec<_> = self
+            .held(set)
+            .map(|(number, original)| (self.copy(number, Some(original.by)), original.path.clone()))
+            .collect();
+        found.write(starts, &self.source.recording, &copies, &self.covers(set, Ahead::No), &path)
     }
 
     /// Makes both copies of every file that a remedy changes.
@@ -202,7 +291,12 @@ impl<'a> Copies<'a> {
     pub fn remedies(&self) -> Vec<Remedy> {
         let has_copy = |remedy: &Remedy| self.originals.iter().any(|original| original.by == *remedy);
         let planned = self.plan.remedies.iter().copied();
-        planned.filter(|remedy| *remedy != Remedy::Caches || has_copy(remedy)).collect()
+        let is_there = |remedy: &Remedy| match remedy {
+            Remedy::Caches => has_copy(remedy),
+            Remedy::Image => self.has_images,
+            _ => true,
+        };
+        planned.filter(is_there).collect()
     }
 
     /// What is to be said of the copies.
@@ -215,13 +309,15 @@ impl<'a> Copies<'a> {
         self.work.join(copy_name(number, by))
     }
 
-    /// What lies over the originals for a set, and where.
-    pub(super) fn covers(&self, set: &Set) -> Pairs {
+    /// What lies over the originals for a set, and where. What is in an image is not covered again.
+    pub(super) fn covers(&self, set: &Set, ahead: Ahead) -> Pairs {
+        let has_image = ahead == Ahead::Yes && set.contains(&Remedy::Image);
         let cover = |(number, original): (usize, &Original)| {
             let by = Some(original.by).filter(|by| set.contains(by));
             (self.copy(number, by), original.path.clone())
         };
-        self.originals.iter().enumerate().map(cover).collect()
+        let is_covered = |(_, original): &(usize, &Original)| !has_image || !self.is_in_image(&original.path);
+        self.originals.iter().enumerate().filter(is_covered).map(cover).collect()
     }
 
     /// What belongs to a set alone.
@@ -231,7 +327,8 @@ impl<'a> Copies<'a> {
 
     /// Where files of the measured programs lie.
     pub fn directories(&self) -> Vec<PathBuf> {
-        self.sets.iter().map(|set| self.directory(set)).chain([self.work.join(FILES)]).collect()
+        let images = self.has_images.then(|| self.work.join(IMAGES));
+        self.sets.iter().map(|set| self.directory(set)).chain([self.work.join(FILES)]).chain(images).collect()
     }
 
     /// How often sets were measured.
@@ -267,30 +364,48 @@ impl<'a> Copies<'a> {
     pub fn program(&self, set: &Set, ahead: Ahead) -> Program {
         let recorded = &self.source.recorded;
         let word = |word: &OsString| self.word(set, word);
-        let mut argv = Vec::new();
-        if ahead == Ahead::Yes && set.contains(&Remedy::Preload) {
-            let directory = self.directory(set);
-            argv.push(directory.join(RUNNER).into_os_string());
-            argv.extend([directory.join(PRELOAD).into_os_string(), "--".into()]);
-        }
+        let mut argv = self.runner(set, ahead);
+        // What mounts the image becomes the user's by itself.
+        let has_image = ahead == Ahead::Yes && set.contains(&Remedy::Image);
+        let user = recorded.user.clone().filter(|_| !has_image);
         argv.push(self.source.start.clone().into_os_string());
         argv.extend(recorded.argv.iter().skip(1).map(word));
         let mut env: Vec<(OsString, Option<OsString>)> =
             recorded.env.iter().map(|(name, value)| (name.clone(), value.as_ref().map(word))).collect();
-        let user = |name: &str| match env.iter().rev().find(|(known, _)| known == name) {
+        let users = |name: &str| match env.iter().rev().find(|(known, _)| known == name) {
             Some((_, value)) => value.clone(),
             None => std::env::var_os(name),
         };
-        let set_by_it = with_users(&of_set(set), user);
+        let set_by_it = with_users(&of_set(set), users);
         env.extend(set_by_it.into_iter().map(|(name, value)| (name, Some(value))));
         Program {
             name: name_of(set),
             argv,
             env,
             restore: recorded.restore.iter().map(|path| self.word(set, path.as_os_str()).into()).collect(),
-            covers: self.covers(set),
+            covers: self.covers(set, ahead),
+            user,
             ..recorded.clone()
         }
+    }
+
+    /// What a set starts the program with.
+    fn runner(&self, set: &Set, ahead: Ahead) -> Vec<OsString> {
+        let reads = (ahead == Ahead::Yes && set.contains(&Remedy::Preload)).then(|| self.directory(set).join(PRELOAD));
+        let image = self.image(set).filter(|_| ahead == Ahead::Yes);
+        let mut words: Vec<OsString> = match (image, reads) {
+            (None, None) => return Vec::new(),
+            (None, Some(reads)) => vec![self.directory(set).join(RUNNER).into(), reads.into()],
+            (Some(image), reads) => {
+                let mut words = vec![self.work.join(IMAGES).join(STARTER).into(), image.into()];
+                words.extend(reads.into_iter().flat_map(|reads| ["--preload".into(), reads.into_os_string()]));
+                let user = self.source.recorded.user.as_ref().map_or(0, |user| user.uid);
+                words.extend(["--as".into(), user.to_string().into()]);
+                words
+            }
+        };
+        words.push("--".into());
+        words
     }
 
     /// Starts the program with each set twice, which fills fresh profiles, and compares how it ends and, where that is
@@ -298,8 +413,8 @@ impl<'a> Copies<'a> {
     ///
     /// # Errors
     /// With a set it does not do what it does without.
-    pub fn check(&self, sets: &[Set], typed: Option<&str>) -> Result<()> {
-        let programs = sets.iter().map(|set| self.checked(set, typed)).collect::<Result<Vec<_>>>()?;
+    pub fn check(&self, sets: &[Set], typed: Option<&str>, ahead: Ahead) -> Result<()> {
+        let programs = sets.iter().map(|set| self.checked(set, typed, ahead)).collect::<Result<Vec<_>>>()?;
         let (mut lab, _) = Lab::open(
             programs.clone(),
             LabOptions { snapshot_dir: Some(os::journal::state_dir()?), ..LabOptions::default() },
@@ -334,15 +449,17 @@ impl<'a> Copies<'a> {
         }
     }
 
-    fn checked(&self, set: &Set, typed: Option<&str>) -> Result<Program> {
-        let mut program = self.program(set, Ahead::No);
+    /// The program for a check of how it ends and what it prints, or what a command line says in its place.
+    pub(super) fn checked(&self, set: &Set, typed: Option<&str>, ahead: Ahead) -> Result<Program> {
+        let mut program = self.program(set, ahead);
         // What is put back would be as empty as it is.
         let of_user = self.source.recorded.restore.iter().filter(|path| !crate::rundir::is_needed_by(path.as_os_str()));
         program.restore = of_user.cloned().collect();
         if let Some(line) = typed {
             let words = typed::words(line).map_err(|why| Error::new(Exit::Usage, why, ""))?;
             let root = self.source.directory().as_os_str().as_bytes();
-            program.argv = words.iter().map(|word| replaced(OsStr::new(word), b"{root}", root)).collect();
+            let words = words.iter().map(|word| replaced(OsStr::new(word), b"{root}", root));
+            program.argv = self.runner(set, ahead).into_iter().chain(words).collect();
             program.ready = vec![bench::ready::Ready::Exit];
         }
         Ok(program)
@@ -417,6 +534,10 @@ impl<'a> Copies<'a> {
             let (path, mtime_ns) = (original.path.clone(), Some(original.seen.mtime_ns));
             manifest.files.push(Changed { path, copy: Some(copy), by: original.by, before, after, mtime_ns });
         }
+        if let (Some(image), Some(about)) = (self.image(&manifest.kept), &mut manifest.image) {
+            fs::rename(image, last.join(IMAGE)).map_err(cannot)?;
+            about.kept = Some(IMAGE.into());
+        }
         // On the disk of what it reads.
         let own = std::env::current_exe().map_err(cannot)?;
         fs::copy(own, last.join(THAW)).map_err(cannot)?;
@@ -430,13 +551,20 @@ impl<'a> Copies<'a> {
             reads.write(&last.join(PRELOAD), Existing::Keep)?;
             fs::copy(preload::exec::runner()?, last.join(RUNNER)).map_err(cannot)?;
         }
-        let words: Vec<OsString> = match manifest.kept == Set::from([Remedy::Preload]) {
-            true => vec![
-                out.join(RUNNER).into(),
-                out.join(PRELOAD).into(),
-                "--".into(),
-                self.source.start.clone().into_os_string(),
-            ],
+        // What is measured is the small programs, which know reads and images, but no copies and no variables.
+        let has = |remedy: Remedy| manifest.kept.contains(&remedy);
+        let is_small = manifest.kept.iter().all(|remedy| matches!(remedy, Remedy::Preload | Remedy::Image));
+        let start = self.source.start.clone().into_os_string();
+        let words: Vec<OsString> = match is_small {
+            true if has(Remedy::Image) => {
+                fs::copy(starter()?, last.join(STARTER)).map_err(cannot)?;
+                let reads = has(Remedy::Preload).then(|| ["--preload".into(), out.join(PRELOAD).into_os_string()]);
+                let mut words = vec![out.join(STARTER).into(), out.join(IMAGE).into()];
+                words.extend(reads.into_iter().flatten());
+                words.extend(["--".into(), start]);
+                words
+            }
+            true => vec![out.join(RUNNER).into(), out.join(PRELOAD).into(), "--".into(), start],
             false => vec![out.join(THAW).into(), "optimize".into(), "--run".into(), out.into(), "--".into()],
         };
         let run = last.join("run");
@@ -447,6 +575,11 @@ impl<'a> Copies<'a> {
         );
         write_whole(&run, text.as_bytes(), Rights::Program, Existing::Keep)
     }
+}
+
+/// The small program that starts from an image.
+fn starter() -> Result<PathBuf> {
+    crate::own::beside(STARTER, "what starts from an image", "thawlab")
 }
 
 /// The name of a copy, as it is or as a remedy makes it.

@@ -25,7 +25,10 @@ use std::process::{Command, Stdio};
 /// # Errors
 /// A start fails, or reads none of the copies.
 pub fn learn(copies: &Copies<'_>, sets: &[Set], told: Told, plans: &dyn Plans) -> Result<()> {
-    let is_new = |set: &&Set| set.contains(&Remedy::Preload) && !copies.directory(set).join(PRELOAD).exists();
+    let is_new = |set: &&Set| {
+        let lacks_reads = set.contains(&Remedy::Preload) && !copies.directory(set).join(PRELOAD).exists();
+        lacks_reads || copies.image(set).is_some_and(|image| !image.exists())
+    };
     let sets: Vec<&Set> = sets.iter().filter(is_new).collect();
     if sets.is_empty() {
         return Ok(());
@@ -34,9 +37,11 @@ pub fn learn(copies: &Copies<'_>, sets: &[Set], told: Told, plans: &dyn Plans) -
     let programs = sets.iter().map(|set| copies.program(set, Ahead::No)).collect();
     record_needs(copies, &recording, programs, told, plans)?;
     for set in sets {
-        let needed = needs::of(std::slice::from_ref(&recording), Some(&name_of(set)))?;
+        let recordings = std::slice::from_ref(&recording);
+        copies.build_image(set, needs::by_start(recordings, Some(&name_of(set)))?)?;
+        let needed = needs::of(recordings, Some(&name_of(set)))?;
         let (wanted, _) = preload::make::look(needed.files);
-        let covers = copies.covers(set);
+        let covers = copies.covers(set, Ahead::No);
         let is_copy = |path: &Path| covers.iter().any(|(copy, _)| path.starts_with(copy));
         // With a cache, what else is in its directory need not be read.
         let has_files = covers.iter().any(|(copy, _)| copy.is_file());
@@ -44,6 +49,9 @@ pub fn learn(copies: &Copies<'_>, sets: &[Set], told: Told, plans: &dyn Plans) -
             return Err(Error::on(Exit::Target, "a start reads none of the files that were changed:", &covers[0].1)
                 .because("it starts another program than when it was recorded")
                 .hint("record it again: thaw record -- PROGRAM ARGS"));
+        }
+        if !set.contains(&Remedy::Preload) {
+            continue;
         }
         let disk = &copies.plan.disk;
         let about = target::about(shown(&copies.source.recording), needed.source, disk);
@@ -87,13 +95,18 @@ fn simulated<'a>(copies: &'a Copies<'_>) -> Option<&'a str> {
     copies.disk.as_deref().filter(|disk| !disk.starts_with("throttle:"))
 }
 
+/// The state to measure in.
+fn state(copies: &Copies<'_>) -> CacheState {
+    if copies.source.state == CacheState::Cold { CacheState::Cold } else { CacheState::App }
+}
+
 /// What all recordings have in common.
 fn wanted(copies: &Copies<'_>, recording: &Path, programs: Vec<Program>) -> Wanted {
     // The copies are the program's own, as what they lie over.
     let own = copies.source.root.iter().cloned().chain(copies.directories()).collect();
     Wanted {
         output: recording.to_owned(),
-        state: if copies.source.state == CacheState::Cold { CacheState::Cold } else { CacheState::App },
+        states: vec![state(copies)],
         runs: 1,
         trace_runs: 1,
         read_ahead: None,
@@ -104,20 +117,26 @@ fn wanted(copies: &Copies<'_>, recording: &Path, programs: Vec<Program>) -> Want
     }
 }
 
-/// Measures the original and these sets in one round: seconds of each run that counts.
+/// Seconds of the runs that count, of each set.
+#[derive(Default)]
+pub struct Round {
+    /// In the state to measure in.
+    pub times: BTreeMap<Set, Times>,
+    /// Hot ones, where there are images among the sets: unpacked anew for each start.
+    pub hot: BTreeMap<Set, Times>,
+}
+
+/// Measures the original and these sets in one round.
 ///
 /// # Errors
 /// See [`record`].
-pub fn measure(
-    copies: &mut Copies<'_>,
-    sets: &[Set],
-    runs: u32,
-    told: Told,
-    plans: &dyn Plans,
-) -> Result<BTreeMap<Set, Times>> {
+pub fn measure(copies: &mut Copies<'_>, sets: &[Set], runs: u32, told: Told, plans: &dyn Plans) -> Result<Round> {
     let (round, recording) = copies.next_comparison();
     let programs = sets.iter().map(|set| copies.program(set, Ahead::Yes)).collect();
     let mut wanted = Wanted { runs, ..wanted(copies, &recording, programs) };
+    if sets.iter().any(|set| set.contains(&Remedy::Image)) {
+        wanted.states.push(CacheState::Hot);
+    }
     wanted.disk = copies.disk.clone();
     // The copies lie on the simulated disk, with what reads ahead; the recording must not.
     if simulated(copies).is_some() {
@@ -126,15 +145,17 @@ pub fn measure(
     wanted.read_ahead = copies.read_ahead_kib.map(|kib| Bytes(kib * 1024));
     record(copies, wanted, told, plans)?;
     let loaded = Loaded::of(&recording, &Reader::open(&recording)?)?;
-    let mut times: BTreeMap<Set, Times> = sets.iter().map(|set| (set.clone(), Times::new())).collect();
+    let none = || sets.iter().map(|set| (set.clone(), Times::new())).collect();
+    let mut found = Round { times: none(), hot: none() };
     for row in loaded.starts.timed() {
         let name = &loaded.names[row.variant as usize];
         let set = sets.iter().find(|set| name_of(set) == *name);
         if let Some((set, wall)) = set.zip(row.wall_ns) {
-            times.entry(set.clone()).or_default().insert((round, row.block), wall.seconds());
+            let of_state = if row.state == CacheState::Hot { &mut found.hot } else { &mut found.times };
+            of_state.entry(set.clone()).or_default().insert((round, row.block), wall.seconds());
         }
     }
-    Ok(times)
+    Ok(found)
 }
 
 /// Records these programs in the state of the source.

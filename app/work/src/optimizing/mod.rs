@@ -9,21 +9,24 @@ pub mod apply;
 mod archives;
 mod build;
 mod caches;
+mod cost;
 mod environment;
+mod image;
 mod measure;
 mod owners;
 mod plan;
+pub mod run;
 pub mod source;
 
 pub use build::PRELOAD;
 
 use crate::plan::Plans;
-use build::Copies;
+use build::{Ahead, Copies};
 use model::{Error, Exit, Result};
 use optimize::choose::{Measured, verdict};
 use optimize::files;
 use optimize::manifest::{Manifest, NAME, SCHEMA, Tried, this_machine};
-use optimize::remedy::{Set, name_of};
+use optimize::remedy::{Remedy, Set, name_of};
 use os::replace::Existing;
 use plan::Plan;
 use source::{Source, Wishes};
@@ -86,6 +89,7 @@ fn optimize(
     manifest.notes.extend(copies.take_notes());
     let remedies = copies.remedies();
     let mut measured = Measured::default();
+    let mut hot = Measured::default();
     loop {
         let mut sets = measured.next(&remedies);
         if sets.is_empty() {
@@ -100,11 +104,17 @@ fn optimize(
         for set in &sets {
             copies.add(set)?;
         }
-        copies.check(&sets, wishes.check.as_deref())?;
+        copies.check(&sets, wishes.check.as_deref(), Ahead::No)?;
         measure::learn(&copies, &sets, wishes.runs_told, plans)?;
+        let from_images = |set: &&Set| set.is_empty() || set.contains(&Remedy::Image);
+        let from_images: Vec<Set> = sets.iter().filter(from_images).cloned().collect();
+        if from_images.len() > 1 {
+            copies.check(&from_images, wishes.check.as_deref(), Ahead::Yes)?;
+        }
         let (recording, page) = copies.next_files();
-        for (set, times) in measure::measure(&mut copies, &sets, wishes.runs, wishes.runs_told, plans)? {
-            measured.times.entry(set).or_default().extend(times);
+        let round = measure::measure(&mut copies, &sets, wishes.runs, wishes.runs_told, plans)?;
+        for (all, times) in [(&mut measured, round.times), (&mut hot, round.hot)] {
+            times.into_iter().for_each(|(set, times)| all.times.entry(set).or_default().extend(times));
         }
         if copies.rounds() > 1 {
             let names: Vec<String> = sets.iter().filter(|set| !set.is_empty()).map(name_of).collect();
@@ -130,6 +140,7 @@ fn optimize(
     manifest.kept = measured.best();
     manifest.kept_s = measured.seconds(&manifest.kept);
     manifest.environment = optimize::environment::of_set(&manifest.kept);
+    cost::of_image(&copies, manifest, &hot)?;
     copies.finish(manifest, out)
 }
 
@@ -160,6 +171,7 @@ fn manifest(source: &Source, plan: &Plan, wishes: &Wishes) -> Manifest {
         files: Vec::new(),
         directories: Vec::new(),
         environment: Vec::new(),
+        image: plan.imaged(),
         advice: plan.advice.clone(),
         notes: plan.notes.clone(),
     }

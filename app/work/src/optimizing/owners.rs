@@ -40,7 +40,7 @@ fn eased_by(remedy: Remedy) -> &'static [Eases] {
         Remedy::BindNow => &[Eases::LateBinding],
         Remedy::OneArena | Remedy::KeepHeap => &[Eases::PageFaults, Eases::MemoryCalls],
         Remedy::HugeHeap => &[Eases::PageFaults],
-        Remedy::Pack | Remedy::Archive | Remedy::Caches | Remedy::Preload => &[],
+        Remedy::Pack | Remedy::Archive | Remedy::Caches | Remedy::Image | Remedy::Preload => &[],
     }
 }
 

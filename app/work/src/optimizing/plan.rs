@@ -2,25 +2,25 @@
 
 use super::archives::{self, Found};
 use super::source::{Source, Wishes};
-use super::{caches, environment, owners};
+use super::{caches, environment, image, owners};
 use crate::shell::command_line;
 use crate::words::units;
 use crate::{needs, target};
 use disk::model::Model;
 use disk::simulate;
 use layout::frag::FileLayout;
-use model::{Bytes, CacheState, DiskOffset, FileId, Nanos, Owner, Result, Served, TouchEngine, shown};
+use model::{Bytes, CacheState, FileId, Nanos, Owner, Result, Served, TouchEngine, shown};
 use optimize::caches::Lacking;
 use optimize::choose::Measured;
 use optimize::environment::{LEAST_CALLS, LEAST_FAULTS, candidates, of_remedy, of_set};
 use optimize::files::{Candidate, Seen};
-use optimize::manifest::{Advice, ReadAhead, Tried};
+use optimize::manifest::{Advice, Imaged, ReadAhead, Tried};
 use optimize::predict::{Change, Limit, Prediction, Preloaded, Start, predict};
 use optimize::remedy::{Remedy, Set};
 use pack::{Options, Outcome, Target, pack_file};
 use preload::make::Recorded;
 use preload::manifest::{About, Kind};
-use preload::plan::{DiskRead, Gap, Piece, Wanted};
+use preload::plan::{Gap, Piece, Wanted};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::ops::Range;
@@ -47,6 +47,10 @@ pub struct Plan {
     pub archives: Vec<Found>,
     /// Caches to build.
     pub caches: Vec<Lacking>,
+    /// The image to build.
+    pub image: Option<Box<image::Found>>,
+    /// What is known of one that is not built.
+    unbuilt: Option<Imaged>,
     /// What could be done beside these.
     pub advice: Vec<Advice>,
     /// What the user should know.
@@ -81,6 +85,8 @@ impl Plan {
             pack: Vec::new(),
             archives: Vec::new(),
             caches: Vec::new(),
+            image: None,
+            unbuilt: None,
             advice: Vec::new(),
             notes: Vec::new(),
             start,
@@ -100,6 +106,7 @@ impl Plan {
         plan.archives(source)?;
         plan.lacking(source);
         plan.environment(source)?;
+        plan.image(source)?;
         plan.read_ahead(starts);
         plan.relinking(source);
         plan.scattered(source)?;
@@ -114,9 +121,14 @@ impl Plan {
         packed.chain(archives).chain(self.caches.iter().map(|one| (Remedy::Caches, &*one.directory)))
     }
 
+    /// What is known of an image of the program's directory.
+    pub fn imaged(&self) -> Option<Imaged> {
+        self.image.as_ref().map(|found| found.about.clone()).or_else(|| self.unbuilt.clone())
+    }
+
     /// Leaves only remedies that change no file.
     pub fn without_changed_files(&mut self, why: &str) {
-        if self.changed().next().is_none() {
+        if self.changed().next().is_none() && self.image.is_none() {
             return;
         }
         self.notes.push(format!("not tried, because {why}: {}", named_remedies(&self.remedies)));
@@ -124,6 +136,7 @@ impl Plan {
         self.pack.clear();
         self.archives.clear();
         self.caches.clear();
+        self.unbuilt = self.image.take().map(|found| found.about);
     }
 
     /// Says what becomes of changes when packages are upgraded.
@@ -251,6 +264,25 @@ impl Plan {
         Ok(())
     }
 
+    /// An image of the program's directory.
+    fn image(&mut self, source: &Source) -> Result<()> {
+        let gain = |change: &Change| self.gain(source, change);
+        let caches: Vec<&Path> = self.caches.iter().map(|one| &*one.directory).collect();
+        match image::survey(source, &self.disk, &caches, &gain)? {
+            image::Survey::Nothing => {}
+            image::Survey::Not(why, about) => {
+                self.notes.push(format!("no image is tried: {why}"));
+                self.unbuilt = about.map(|about| *about);
+            }
+            image::Survey::Found(found, change) => {
+                self.image = Some(found);
+                self.remedies.push(Remedy::Image);
+                self.changes.insert(Remedy::Image, vec![change]);
+            }
+        }
+        Ok(())
+    }
+
     /// Own files that the start read and that lie in pieces: a copy would lie elsewhere, so that it could not show what
     /// is gained.
     fn scattered(&mut self, source: &Source) -> Result<()> {
@@ -295,7 +327,7 @@ impl Plan {
         let plan = self.reads_of(self.wanted.clone());
         self.limit = (!self.start.blocks.is_empty()).then(|| Limit {
             needed: plan.needed,
-            reading_s: target::time(&self.disk, &in_one_piece(plan.needed.0)).seconds(),
+            reading_s: target::time(&self.disk, &target::in_one_piece(plan.needed.0)).seconds(),
             computing_s: self.length(&self.start.without_reads()).seconds(),
         });
         let reads = ReadAhead {
@@ -356,7 +388,7 @@ impl Plan {
                 continue;
             }
             let cut = BTreeMap::from([(id, vec![code])]);
-            let time = target::time(&self.disk, &in_one_piece(need));
+            let time = target::time(&self.disk, &target::in_one_piece(need));
             // Read in one piece, before anything else.
             let change = Change { cut, read: time, ..Change::default() };
             let predicted = predict(&self.start, &change, &|start| self.length(start));
@@ -403,12 +435,19 @@ impl Plan {
             return Some(gains.predict(&others, by_requests));
         }
         let mut cut = if set.contains(&Remedy::Pack) { self.cut.clone() } else { BTreeMap::new() };
+        let imaged = self.image.as_ref().filter(|_| set.contains(&Remedy::Image));
+        let image = imaged.map(|found| found.change(&cut));
         let archives = if set.contains(&Remedy::Archive) { &self.archives[..] } else { &[] };
-        let preload = set.contains(&Remedy::Preload).then(|| self.preloaded(source, &cut, archives));
-        let is_ahead = |id| preload.as_ref().is_some_and(|preload| preload.files.contains(&id));
+        // What the image has is read of it.
+        let is_elsewhere = |path: &Path| !imaged.is_some_and(|image| image.has(path));
+        let preload = set.contains(&Remedy::Preload).then(|| self.preloaded(source, &cut, archives, &is_elsewhere));
+        let is_ahead = |id: FileId| {
+            let in_image = !is_elsewhere(&source.rows.files[id.0 as usize].path);
+            in_image || preload.as_ref().is_some_and(|preload| preload.files.contains(&id))
+        };
         let read = archives.iter().filter(|archive| !is_ahead(archive.id)).map(|archive| archive.time).sum();
         cut.extend(archives.iter().map(|archive| (archive.id, archives::every_byte())));
-        self.gain(source, &Change { cut, read, preload, ..Change::default() })
+        self.gain(source, &Change { cut, read, preload, image, ..Change::default() })
     }
 
     fn gain(&self, source: &Source, change: &Change) -> Option<Prediction> {
@@ -416,8 +455,15 @@ impl Plan {
         is_known.then(|| predict(&self.start, change, &|start| self.length(start)))
     }
 
-    fn preloaded(&self, source: &Source, cut: &BTreeMap<FileId, Vec<Range<u64>>>, archives: &[Found]) -> Preloaded {
+    fn preloaded(
+        &self,
+        source: &Source,
+        cut: &BTreeMap<FileId, Vec<Range<u64>>>,
+        archives: &[Found],
+        is_read: &dyn Fn(&Path) -> bool,
+    ) -> Preloaded {
         let mut wanted = self.wanted.clone();
+        wanted.retain(|file| file.entry.kind == Kind::Device || is_read(&file.entry.path));
         let of_file = |wanted: &mut Vec<Wanted>, id: FileId, change: &dyn Fn(&mut Vec<Piece>)| {
             let path = &source.rows.files[id.0 as usize].path;
             let is = |file: &&mut Wanted| file.entry.kind != Kind::Device && file.entry.path == *path;
@@ -488,11 +534,4 @@ fn tables(path: &Path, gone: u64) -> Vec<Range<u64>> {
     let sections = bytes.as_ref().and_then(|bytes| elf::sections(bytes).ok()).unwrap_or_default();
     let table = sections.iter().find(|section| section.name == ".rela.dyn" || section.name == ".rel.dyn");
     table.map(|table| table.offset.0..table.offset.0 + gone.min(table.len.0)).into_iter().collect()
-}
-
-/// Reads of 1 MiB that follow each other.
-fn in_one_piece(bytes: u64) -> Vec<DiskRead> {
-    const LARGEST: u64 = 1 << 20;
-    let starts = (0..bytes).step_by(LARGEST as usize);
-    starts.map(|at| DiskRead { disk: DiskOffset(at), len: Bytes((bytes - at).min(LARGEST)) }).collect()
 }

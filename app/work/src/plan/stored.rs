@@ -88,7 +88,7 @@ pub fn stored(plan: &RecordPlan) -> Plan {
     let throttle = plan.lab.throttle.unwrap_or_default();
     Plan {
         schema: Schema,
-        programs: plan.programs.iter().map(stored_program).collect(),
+        programs: plan.programs.iter().map(|it| stored_program(it, plan.user.is_some())).collect(),
         own: plan.own.iter().map(|(own, rule)| (own.into(), *rule)).collect(),
         user: plan.user.as_ref().map(|user| user.name.clone()),
         states: plan.schedule.states.clone(),
@@ -173,7 +173,7 @@ pub fn understood(plan: Plan, asked: Asked, output: PathBuf) -> Result<RecordPla
     })
 }
 
-fn stored_program(program: &Program) -> Planned {
+fn stored_program(program: &Program, has_user: bool) -> Planned {
     let around = &program.around;
     Planned {
         name: program.name.clone(),
@@ -193,6 +193,7 @@ fn stored_program(program: &Program) -> Planned {
             Success::Any => None,
         },
         covers: program.covers.iter().map(|(seen, place)| (word(seen), word(place))).collect(),
+        becomes_user: has_user && program.user.is_none(),
         around: plan::Around {
             shell: around.shell.as_deref().map(word),
             setup: around.setup.as_ref().map(Word::from),
@@ -210,7 +211,7 @@ fn program(planned: Planned, user: Option<&Account>) -> Result<Program> {
     Ok(Program {
         env: planned.env.into_iter().map(|(name, value)| (name.0, text(value))).collect(),
         cwd: planned.cwd.map(Word::path),
-        user: user.map(Account::user),
+        user: user.filter(|_| !planned.becomes_user).map(Account::user),
         ready: planned.ready.iter().map(|probe| probe.parse().map_err(|_| unknown(probe))).collect::<Result<_>>()?,
         restore: planned.restore.into_iter().map(Word::path).collect(),
         timeout: duration(planned.timeout_ns),

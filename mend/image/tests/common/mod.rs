@@ -152,6 +152,7 @@ pub fn origin(root: &Path) -> Origin {
         recordings: vec!["a.thaw".into()],
         source: "exact".into(),
         starts: 2,
+        replaced: Vec::new(),
     }
 }
 
@@ -159,7 +160,7 @@ pub fn origin(root: &Path) -> Origin {
 pub fn make(root: &Path, needs: &[Need], compression: Compression, target: &Path) -> (Tree, About) {
     let tree = Tree::walk(root, Detail::Whole).unwrap();
     let file = fs::OpenOptions::new().read(true).write(true).create(true).truncate(true).open(target).unwrap();
-    let source = Source { root, tree: &tree, needs, whole: &[0, 1] };
+    let source = Source { root, tree: &tree, sum: tree.sum(), needs, whole: &[0, 1] };
     let about = write(&source, compression, origin(root), &file).unwrap();
     assert_eq!(Opened::open(target).unwrap().about, about);
     (tree, about)
