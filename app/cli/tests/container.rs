@@ -157,7 +157,7 @@ fn each_verb_works_in_a_container_or_says_what_is_missing() {
     let mut filled = Command::new("sh");
     filled.current_dir(scratch.path("work")).args([
         "-c",
-        "echo 'int a, *b[9000] = {[0 ... 8999] = &a};' | cc -shared -fPIC -x c - -o library.so
+        "echo 'static int a; int *b[9000] = {[0 ... 8999] = &a};' | cc -shared -fPIC -x c - -o library.so
          python3 -c \"import zipfile; zipfile.ZipFile('archive.zip', 'w').writestr('a', 'a' * 1000)\"
          git init -q . && git -c user.name=a -c user.email=a commit -q --allow-empty -m one",
     ]);

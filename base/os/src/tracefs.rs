@@ -36,9 +36,7 @@ impl Tracefs {
     /// This kernel has none, or only root may look at it.
     pub fn open() -> Result<Self> {
         Self::mounted().map_or_else(Self::detached, Ok).map_err(|cause| {
-            Error::new(Exit::Machine, "cannot open tracefs", "").because(cause).hint(
-                "run thaw as root; where that does not help, the unprivileged engine still works: `--engine probe`",
-            )
+            Error::new(Exit::Machine, "cannot open tracefs", "").because(cause).hint("run thaw as root")
         })
     }
 

@@ -48,7 +48,11 @@ impl PerfEngine {
     /// Finds out whether this machine allows it.
     pub(super) fn open(options: &EngineOptions) -> Result<Self> {
         let mounts = Mounts::load()?;
-        let tracefs = Tracefs::open()?;
+        let tracefs = Tracefs::open().map_err(|error| {
+            error.hint(
+                "run thaw as root; where that does not help, the unprivileged engine still works: `--engine probe`",
+            )
+        })?;
         let points = Points::find(&tracefs, Tasks::FromRecords, &disk_file_systems(&mounts), options.wakes)?;
         let fill = points.sources.iter().find(|source| source.role == Role::Fill).map_or(0, |source| source.format.id);
         if Counter::open(Count::Tracepoint(fill), std::process::id())?.is_none() {
