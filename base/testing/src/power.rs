@@ -133,6 +133,17 @@ impl Disk {
     /// # Panics
     /// The writer has written nothing; a precious file was not there.
     pub fn survives(&self, precious: &[&Path]) -> Result<usize, String> {
+        self.survives_but(precious, &|_, _| false)
+    }
+
+    /// The same, where some files may hold what `between` says on the way from one content to the other.
+    ///
+    /// # Errors
+    /// The first state in which that is not so.
+    ///
+    /// # Panics
+    /// As [`Self::survives`].
+    pub fn survives_but(&self, precious: &[&Path], between: &dyn Fn(&Path, &Content) -> bool) -> Result<usize, String> {
         let end = self.history().end();
         let precious: Vec<(PathBuf, &Content)> = precious
             .iter()
@@ -149,7 +160,8 @@ impl Disk {
             for path in &all {
                 let may: [Held<'_>; 2] = [self.first.get(*path), end.get(*path)];
                 for held in state.held(path) {
-                    if !may.contains(&held) {
+                    let is_between = held.is_some_and(|held| between(path, held));
+                    if !may.contains(&held) && !is_between {
                         return Err(format!("{} holds {held:?} in {state:?}", path.display()));
                     }
                     if state.is_end && held != may[1] {
