@@ -637,7 +637,7 @@ export type HeapFrame = {
  */
 function: string | null, 
 /**
- * The object's path; empty: code made at run time.
+ * The object's path; of a function of an interpreter its source; empty: code made at run time.
  */
 module: string, 
 /**
