@@ -9,10 +9,10 @@
 //! `head` is what others see of it, `arena` where all of them are), `unwind` takes the stack (rules from `cache`, made
 //! by `cfi` for the object that `module` finds; `python` knows what an interpreter runs), `writer` writes the record
 //! into a chunk of `file`. `state` sets it all up as `settings` say, `real` knows the functions behind, `sample`
-//! chooses blocks, `objects` hooks what the dynamic linker's choice does not reach, with `detour`, `inner` what the program
-//! brings under other names, `partition` what has none; `exec` hands the recording on to programs that it executes;
-//! `desk` asks thaw for what the process may not open; `missed` tells of images that have no stream; `attach` is for
-//! programs that run already.
+//! chooses blocks, `objects` hooks what the dynamic linker's choice does not reach, with `detour`, `inner` what the
+//! program brings under other names, `partition` what has none; `exec` hands the recording on to programs that it
+//! executes; `desk` asks thaw for what the process may not open; `missed` tells of images that have no stream; `attach`
+//! is for programs that run already.
 //!
 //! Modules import what lies below them: system calls and texts (`sys`, `text`, `tls`, `linker`), then what is known of
 //! code, the file, the lanes, and the hooks on top. What must be called upwards is registered ([`state::when_loaded`]).
