@@ -1,8 +1,8 @@
 //! `thaw-image IMAGE -- PROGRAM ARGS`: what launchers and services call that start from an image. It does what `thaw
 //! image run` does, by the same code, and is small: `thaw` itself would be read from a cold disk before the image is.
 //!
-//! It knows the usual case alone, and what `thaw optimize` measures: `--preload MANIFEST`, and `--as UID` for a user
-//! whose variables are set already. What has other options it leaves to the `thaw` beside it.
+//! It knows the usual case alone, and what `thaw optimize` measures: `--copied`, `--preload MANIFEST`, and `--as UID` for
+//! a user whose variables are set already. What has other options it leaves to the `thaw` beside it.
 
 use image::check::Of;
 use model::{Error, shown};
@@ -35,6 +35,7 @@ fn main() {
 #[derive(Debug, PartialEq)]
 struct Typed<'a> {
     image: &'a Path,
+    of: Of,
     preload: Option<&'a Path>,
     /// A user's number.
     user: Option<&'a str>,
@@ -43,7 +44,7 @@ struct Typed<'a> {
 
 fn typed(words: &[OsString]) -> Option<Typed<'_>> {
     let [image, rest @ ..] = words else { return None };
-    let mut typed = Typed { image: Path::new(image), preload: None, user: None, command: &[] };
+    let mut typed = Typed { image: Path::new(image), of: Of::Directory, preload: None, user: None, command: &[] };
     let mut rest = rest;
     loop {
         match rest {
@@ -51,6 +52,7 @@ fn typed(words: &[OsString]) -> Option<Typed<'_>> {
                 typed.command = command;
                 break;
             }
+            [option, more @ ..] if option == "--copied" => (typed.of, rest) = (Of::Copy, more),
             [option, value, more @ ..] if option == "--preload" => {
                 (typed.preload, rest) = (Some(Path::new(value)), more)
             }
@@ -69,7 +71,7 @@ fn run(typed: &Typed<'_>) -> NoProgram {
         command: typed.command,
         user: typed.user.map_or(Choice::Caller, |user| Choice::Named(user.to_owned())),
         check_all: false,
-        of: Of::Directory,
+        of: typed.of,
         keeps_environment: typed.user.is_some(),
         also: typed.preload,
         besides: Besides::default(),
@@ -104,11 +106,11 @@ mod tests {
     fn only_the_usual_case_is_understood() {
         let words = |words: &[&str]| words.iter().map(OsString::from).collect::<Vec<_>>();
         let all = words(&["i", "--", "prog", "-v", "--", "--check"]);
-        let usual = Typed { image: Path::new("i"), preload: None, user: None, command: &all[2..] };
+        let usual = Typed { image: Path::new("i"), of: Of::Directory, preload: None, user: None, command: &all[2..] };
         assert_eq!(typed(&all), Some(usual));
-        let measured = words(&["i", "--preload", "m", "--as", "7", "--", "prog"]);
-        let (preload, user, command) = (Some(Path::new("m")), Some("7"), &measured[6..]);
-        assert_eq!(typed(&measured), Some(Typed { image: Path::new("i"), preload, user, command }));
+        let measured = words(&["i", "--copied", "--preload", "m", "--as", "7", "--", "prog"]);
+        let (preload, user, command) = (Some(Path::new("m")), Some("7"), &measured[7..]);
+        assert_eq!(typed(&measured), Some(Typed { image: Path::new("i"), of: Of::Copy, preload, user, command }));
         for other in [
             &[][..],
             &["i"],

@@ -179,9 +179,14 @@ impl<'a> Copies<'a> {
     }
 
     /// Whom the program runs as.
-    fn user(&self) -> Choice {
+    pub(super) fn user(&self) -> Choice {
         let user = self.source.recorded.user.as_ref();
         user.map_or(Choice::Same, |user| Choice::Named(user.uid.to_string()))
+    }
+
+    /// The simulated disk, if it is one.
+    pub(super) fn simulated(&self) -> Option<&str> {
+        self.disk.as_deref().filter(|disk| !disk.starts_with("throttle:"))
     }
 
     /// The image for a set; `None`: it has none.
@@ -398,6 +403,8 @@ impl<'a> Copies<'a> {
             (None, Some(reads)) => vec![self.directory(set).join(RUNNER).into(), reads.into()],
             (Some(image), reads) => {
                 let mut words = vec![self.work.join(IMAGES).join(STARTER).into(), image.into()];
+                // On a simulated disk the directory is a copy.
+                words.extend(self.simulated().map(|_| "--copied".into()));
                 words.extend(reads.into_iter().flat_map(|reads| ["--preload".into(), reads.into_os_string()]));
                 let user = self.source.recorded.user.as_ref().map_or(0, |user| user.uid);
                 words.extend(["--as".into(), user.to_string().into()]);

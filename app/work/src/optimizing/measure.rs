@@ -2,6 +2,7 @@
 
 use super::build::{Ahead, Copies, PRELOAD};
 use super::source::Told;
+use crate::images::start::try_out;
 use crate::plan::stored::{Errand, Progress, RECORDER};
 use crate::plan::{Handed, Plans, Wanted};
 use crate::recorded::Loaded;
@@ -83,16 +84,11 @@ fn record_needs(
         wanted.read_ahead = Some(Bytes(0));
     }
     // Places on a simulated disk are other ones; there is no need to wait for it.
-    if let Some(disk) = simulated(copies) {
+    if let Some(disk) = copies.simulated() {
         wanted.disk = Some(format!("quick:{}", disk.strip_prefix("quick:").unwrap_or(disk)));
         wanted.include = copies.directories();
     }
     record(copies, wanted, told, plans)
-}
-
-/// The simulated disk, if it is one.
-fn simulated<'a>(copies: &'a Copies<'_>) -> Option<&'a str> {
-    copies.disk.as_deref().filter(|disk| !disk.starts_with("throttle:"))
 }
 
 /// The state to measure in.
@@ -139,11 +135,15 @@ pub fn measure(copies: &mut Copies<'_>, sets: &[Set], runs: u32, told: Told, pla
     }
     wanted.disk = copies.disk.clone();
     // The copies lie on the simulated disk, with what reads ahead; the recording must not.
-    if simulated(copies).is_some() {
+    if copies.simulated().is_some() {
         wanted.include = copies.directories();
     }
     wanted.read_ahead = copies.read_ahead_kib.map(|kib| Bytes(kib * 1024));
     record(copies, wanted, told, plans)?;
+    // A start without its image would have been measured as one with it.
+    for image in sets.iter().filter_map(|set| copies.image(set)) {
+        try_out(&image, &copies.user())?;
+    }
     let loaded = Loaded::of(&recording, &Reader::open(&recording)?)?;
     let none = || sets.iter().map(|set| (set.clone(), Times::new())).collect();
     let mut found = Round { times: none(), hot: none() };
