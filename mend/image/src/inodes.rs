@@ -1,6 +1,6 @@
 //! Which inodes the names of a directory are. With them a later look at the directory needs none of its names, and so
-//! reads nothing of its directories from the disk, only the tables of inodes, in the order in which they lie there: what
-//! a directory holds is what it held if nothing of its own inode was changed.
+//! reads nothing of its directories from the disk, only the tables of inodes, in the order in which they lie there:
+//! what a directory holds is what it held if nothing of its own inode was changed.
 
 use crate::tree::Tree;
 use os::handle::Handle;
