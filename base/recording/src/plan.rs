@@ -298,7 +298,7 @@ mod tests {
             output: Output::Pty,
             ok_exit: Some(vec![0, 3]),
             covers: vec![("/a".into(), "/b".into())],
-            becomes_user: true,
+            becomes_user: false,
             around: Around { prepare: Some("rm -rf cache".into()), ..Around::default() },
             base_list: Some("/tmp/base.list".into()),
         };
@@ -344,6 +344,10 @@ mod tests {
         let text = serde_json::to_string(&kept).unwrap();
         let read = Plan::of_header(&header(serde_json::from_str(&text).unwrap())).unwrap();
         assert_eq!(read, Some(plan()));
+        let mut later = plan();
+        later.programs[0].becomes_user = true;
+        later.put_into(&mut kept).unwrap();
+        assert_eq!(Plan::of_header(&header(kept)).unwrap(), Some(later));
         assert_eq!(Plan::of_header(&header(json!({ "runs": 10 }))).unwrap(), None, "made before plans were stored");
         assert_eq!(plan().put_into(&mut json!(7)).unwrap_err().exit, Exit::Bug);
     }
