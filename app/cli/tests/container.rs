@@ -24,7 +24,7 @@ const ASKED: [&str; 45] = [
     "order function.thaw",
     "report hot.thaw -o hot.html",
     "compare hot.thaw hot.thaw",
-    "gate hot.thaw hot.thaw --max-regression 90%",
+    "gate hot.thaw hot.thaw --undecided pass",
     "query hot.thaw 'select count(*) from v_runs'",
     "sweep --cycles 12 -o sweep.thaw -- ./program",
     "ablate --profile profile --factor p=part --runs 3 -o ablate.thaw -- ./program {profile}",
