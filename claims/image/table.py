@@ -1,4 +1,4 @@
-"""Medians of the timed app-cold starts of each variant: table.py CSV. In brackets the interval by order statistics (n >= 6: at least 95 %)."""
+"""Medians of the timed starts of each variant: table.py CSV. In brackets the interval by order statistics (n >= 6: at least 95 %)."""
 import csv
 import statistics
 import sys
@@ -6,7 +6,7 @@ import sys
 starts = {}
 with open(sys.argv[1], newline="") as file:
     for row in csv.DictReader(file):
-        if row["kind"] == "timed" and row["state"] == "app" and row["accepted"] == "true":
+        if row["kind"] == "timed" and row["accepted"] == "true":
             starts.setdefault(row["variant"], []).append(row)
 names = sorted(starts, key=lambda name: -statistics.median(float(row["wall_s"]) for row in starts[name]))
 base = statistics.median(float(row["wall_s"]) for row in starts[names[0]])

@@ -25,6 +25,17 @@ pub fn name_beside(target: &Path) -> PathBuf {
     target.with_file_name(name)
 }
 
+/// The path that a variable of the environment names; `None`: it is not set, or empty.
+pub fn of_variable(name: &str) -> Option<PathBuf> {
+    std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from)
+}
+
+/// A directory of this user's, by the XDG Base Directory Specification: what its variable names, else this one at home.
+/// `None`: there is no home either.
+pub fn of_user(variable: &str, below_home: &str) -> Option<PathBuf> {
+    of_variable(variable).or_else(|| Some(of_variable("HOME")?.join(below_home)))
+}
+
 /// The directory that a file's name is in.
 pub fn directory_of(file: &Path) -> &Path {
     file.parent().filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new("."))

@@ -34,7 +34,6 @@ impl InodeName {
 
 /// What the kernel opens an inode by: its number, and which of the files it is that had this number. (`struct
 /// file_handle`, with room for the longest identifier.)
-#[derive(Clone)]
 #[repr(C)]
 pub struct Handle {
     len: u32,
@@ -76,10 +75,9 @@ impl Handle {
     /// # Errors
     /// As open_by_handle_at(2): ESTALE where the inode is gone, EPERM without CAP_DAC_READ_SEARCH.
     pub fn open(&self, mount: BorrowedFd<'_>) -> io::Result<OwnedFd> {
-        let mut handle = self.clone();
         let flags = libc::O_PATH | libc::O_NOFOLLOW | libc::O_CLOEXEC;
-        // SAFETY: the handle has the bytes that it says and lives through the call.
-        let fd = unsafe { libc::open_by_handle_at(mount.as_raw_fd(), (&raw mut handle).cast(), flags) };
+        // SAFETY: the handle has the bytes that it says and lives through the call, which only reads it.
+        let fd = unsafe { libc::open_by_handle_at(mount.as_raw_fd(), (&raw const *self).cast_mut().cast(), flags) };
         match fd {
             // SAFETY: a descriptor that was just opened and that nobody else knows.
             0.. => Ok(unsafe { OwnedFd::from_raw_fd(fd) }),

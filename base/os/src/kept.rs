@@ -4,6 +4,7 @@
 //! What somebody else than this user and root can have written is not read. Files are written whole
 //! ([`crate::replace`]), and the oldest make room.
 
+use crate::file::{of_user, of_variable};
 use crate::replace::{Existing, Rights, make_private_directory, write_whole};
 use crate::user::{Account, who_changes_but};
 use model::{Bytes, Error, Exit, Result};
@@ -19,10 +20,8 @@ const ENDING: &str = "kept";
 /// Where all of it lies: `$THAW_CACHE_DIR`, else `/var/cache/thaw` for root, else `$XDG_CACHE_HOME/thaw`, else
 /// `~/.cache/thaw`. `None`: nowhere.
 pub fn directory() -> Option<PathBuf> {
-    let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let of_root = || rustix::process::geteuid().is_root().then(|| PathBuf::from("/var/cache/thaw"));
-    let of_user = || variable("XDG_CACHE_HOME").or_else(|| Some(variable("HOME")?.join(".cache")));
-    variable("THAW_CACHE_DIR").or_else(of_root).or_else(|| Some(of_user()?.join("thaw")))
+    of_variable("THAW_CACHE_DIR").or_else(of_root).or_else(|| Some(of_user("XDG_CACHE_HOME", ".cache")?.join("thaw")))
 }
 
 /// Files of one kind.

@@ -57,12 +57,14 @@ impl Opened {
     /// What names the directory's inodes.
     fn inodes(&self) -> Result<Vec<u8>> {
         let About { image, inodes, inodes_sum, .. } = &self.about;
-        self.compare(image.0, image.0 + inodes.0, *inodes_sum, "the names of inodes in it were changed")?;
         let mut bytes = vec![0; inodes.0 as usize];
         self.file
             .read_into(image.0, &mut bytes)
             .map_err(|cause| Error::on(Exit::Data, "cannot read the image", &self.path).because(cause))?;
-        Ok(bytes)
+        match inodes_sum.0[..] == Sha256::digest(&bytes)[..] {
+            true => Ok(bytes),
+            false => Err(damaged(&self.path, "the names of inodes in it were changed".to_owned())),
+        }
     }
 
     fn compare(&self, from: u64, to: u64, expected: Sum, why: &str) -> Result<()> {
@@ -275,27 +277,25 @@ pub enum Of {
 }
 
 /// What differs between the directory and the image that was made of it, as far as names, sizes and times tell; `None`:
-/// nothing was changed since.
+/// nothing was changed since. `known`: the image's own directories ([`Opened::contents`]).
 ///
 /// # Errors
-/// The directory cannot be looked at; the image's is damaged.
-pub fn changed_since(opened: &Opened, directory: &Path, of: Of) -> Result<Option<String>> {
-    if of == Of::Directory && by_inodes(opened, directory)? {
+/// The directory cannot be looked at; the image is damaged.
+pub fn changed_since(opened: &Opened, known: &Tree, directory: &Path, of: Of) -> Result<Option<String>> {
+    if of == Of::Directory && by_inodes(opened, known, directory)? {
         return Ok(None);
     }
     let now = Tree::walk(directory, Detail::Names)?;
     if now.sum() == opened.about.tree_sum.0 {
         return Ok(None);
     }
-    let (_, contents) = opened.contents()?;
     // What only one call for each name tells.
     let as_looked_at = |tree: &Tree| {
         let nodes = tree.nodes.iter().map(|node| Node { attributes: Vec::new(), target: Vec::new(), ..node.clone() });
         Tree { nodes: nodes.collect() }
     };
     let nothing = |_: usize| Ok([0; 32]);
-    let mut found =
-        differences((&as_looked_at(&now), &mut { nothing }), (&as_looked_at(&contents.tree), &mut { nothing }))?;
+    let mut found = differences((&as_looked_at(&now), &mut { nothing }), (&as_looked_at(known), &mut { nothing }))?;
     found.retain(|found| !opened.about.origin.replaced.contains(&found.path));
     // A directory's time is another one because of what is in it.
     let first = found.iter().min_by_key(|found| match found.what.as_str() {
@@ -316,17 +316,17 @@ pub fn changed_since(opened: &Opened, directory: &Path, of: Of) -> Result<Option
 
 /// Whether the inodes alone tell that nothing was changed. If not, names have to be looked at: that is slower, but
 /// knows what is other.
-fn by_inodes(opened: &Opened, directory: &Path) -> Result<bool> {
+fn by_inodes(opened: &Opened, known: &Tree, directory: &Path) -> Result<bool> {
     let About { inodes, tree_sum, .. } = &opened.about;
     if inodes.0 == 0 {
         return Ok(false);
     }
-    let (bytes, (_, contents)) = (opened.inodes()?, opened.contents()?);
+    let bytes = opened.inodes()?;
     let look = || {
         // What is mounted in the directory is no part of the image: a look at names says so.
         match Mounts::load().map_err(io::Error::other)?.has_below(directory) {
             true => Ok(None),
-            false => inodes::look(&bytes, &File::open(directory)?, &contents.tree),
+            false => inodes::look(&bytes, &File::open(directory)?, known),
         }
     };
     let now: io::Result<Option<Tree>> = look();
@@ -404,9 +404,10 @@ mod tests {
         let copied = std::process::Command::new("cp").arg("-a").args([&root, &home.path().join("copy")]).status();
         assert!(copied.unwrap().success());
         let copy = home.path().join("copy");
-        assert!(!by_inodes(&opened, &copy).unwrap());
-        assert!(changed_since(&opened, &copy, Of::Directory).unwrap().is_some());
-        assert_eq!(changed_since(&opened, &copy, Of::Copy).unwrap(), None);
+        let known = opened.contents().unwrap().1.tree;
+        assert!(!by_inodes(&opened, &known, &copy).unwrap());
+        assert!(changed_since(&opened, &known, &copy, Of::Directory).unwrap().is_some());
+        assert_eq!(changed_since(&opened, &known, &copy, Of::Copy).unwrap(), None);
         let changes: [(&str, &dyn Fn()); 7] = [
             ("nothing", &|| ()),
             ("content", &|| fs::write(root.join("deep/c"), "C").unwrap()),
@@ -425,9 +426,11 @@ mod tests {
         for (number, (what, change)) in changes.iter().enumerate() {
             let opened = make();
             change();
-            assert_eq!(by_inodes(&opened, &root).unwrap(), number == 0, "{what}");
-            assert_eq!(changed_since(&opened, &root, Of::Directory).unwrap().is_none(), number == 0, "{what}");
-            assert_eq!(changed_since(&opened, &root, Of::Copy).unwrap().is_none(), number == 0, "{what}");
+            let known = opened.contents().unwrap().1.tree;
+            assert_eq!(by_inodes(&opened, &known, &root).unwrap(), number == 0, "{what}");
+            for of in [Of::Directory, Of::Copy] {
+                assert_eq!(changed_since(&opened, &known, &root, of).unwrap().is_none(), number == 0, "{what}, {of:?}");
+            }
         }
     }
 }

@@ -48,7 +48,7 @@ fn an_image_holds_what_its_directory_holds_and_is_the_same_when_it_is_made_again
             assert!(about.stored.0 > 0 && about.metadata.0 < about.by_all.0 && about.start.0 < about.image.0);
             let different = compared(&one, &root);
             assert!(different.is_empty(), "seed {seed}: {different:?}");
-            assert_eq!(changed_since(&opened, &root, Of::Directory).unwrap(), None);
+            assert_eq!(changed_since(&opened, &contents.tree, &root, Of::Directory).unwrap(), None);
             if !rustix::process::geteuid().is_root() {
                 testing::skip("the kernel's view of an image needs root");
                 continue;
@@ -207,7 +207,8 @@ fn a_changed_copy_takes_the_place_of_a_file_and_the_directory_is_still_as_it_was
     let origin = Origin { replaced: vec!["lib/file".into()], ..origin(&root) };
     image::write::write(&source, Compression::Zstd(3), origin, &file).unwrap();
     let opened = Opened::open(&target).unwrap();
-    assert_eq!(changed_since(&opened, &root, Of::Directory).unwrap(), None);
+    let known = opened.contents().unwrap().1.tree;
+    assert_eq!(changed_since(&opened, &known, &root, Of::Directory).unwrap(), None);
     let again = home.path().join("again");
     extract(&opened, &again).unwrap();
     assert_eq!(fs::read_to_string(again.join("lib/file")).unwrap(), "something longer");
@@ -224,7 +225,11 @@ fn a_changed_directory_is_noticed_and_what_changed_is_named() {
     let file = root.join("lib/file");
     fs::write(&file, "content").unwrap();
     let (_, about) = make(&root, &[], Compression::Lz4, &target);
-    let since = || changed_since(&Opened::open(&target).unwrap(), &root, Of::Directory).unwrap();
+    let since = || {
+        let opened = Opened::open(&target).unwrap();
+        let known = opened.contents().unwrap().1.tree;
+        changed_since(&opened, &known, &root, Of::Directory).unwrap()
+    };
     assert_eq!(since(), None);
     let time = fs::metadata(&file).unwrap().modified().unwrap();
     fs::write(&file, "CONTENT").unwrap();

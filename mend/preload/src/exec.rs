@@ -148,6 +148,14 @@ pub fn hand_over(verb: &[&str], words: &[OsString]) -> (PathBuf, NoProgram) {
     (thaw, failed)
 }
 
+/// Says why something is otherwise, on stderr, without what a terminal would obey: for small programs, which have no
+/// other words.
+pub fn complain(text: &str) {
+    let is_harmless = |letter: char| letter == '\n' || !letter.is_control();
+    let text: String = text.chars().map(|letter| if is_harmless(letter) { letter } else { '\u{fffd}' }).collect();
+    eprintln!("{text}");
+}
+
 /// Becomes a program; returns if that is not possible.
 pub fn become_it(command: &[OsString]) -> NoProgram {
     match Program::find(command) {

@@ -7,7 +7,7 @@
 use image::check::Of;
 use model::{Error, shown};
 use os::user::Choice;
-use preload::exec::{self, NoProgram};
+use preload::exec::{self, NoProgram, complain};
 use std::ffi::OsString;
 use std::path::Path;
 use work::images::start::{Besides, Start, start};
@@ -90,12 +90,6 @@ fn run(typed: &Typed<'_>) -> NoProgram {
 fn end(command: &[OsString], failed: NoProgram) -> ! {
     complain(&format!("thaw-image: cannot start '{}': {}", shown(Path::new(&command[0])), failed.cause));
     std::process::exit(failed.exit_code.into())
-}
-
-fn complain(text: &str) {
-    let is_harmless = |letter: char| letter == '\n' || !letter.is_control();
-    let text: String = text.chars().map(|letter| if is_harmless(letter) { letter } else { '\u{fffd}' }).collect();
-    eprintln!("{text}");
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@
 //! it.
 
 use model::shown;
-use preload::exec::{self, Program};
+use preload::exec::{self, Program, complain};
 use preload::manifest::Manifest;
 use preload::run::{Engine, Window, prepare};
 use std::ffi::OsString;
@@ -82,12 +82,6 @@ fn hand_over(words: &[OsString], typed: Option<&Typed>) -> ! {
     let failed = exec::become_it(&typed.command);
     complain(&format!("thaw-preload: cannot start '{}': {}", shown(Path::new(&typed.command[0])), failed.cause));
     std::process::exit(failed.exit_code.into())
-}
-
-fn complain(text: &str) {
-    let is_harmless = |letter: char| letter == '\n' || !letter.is_control();
-    let text: String = text.chars().map(|letter| if is_harmless(letter) { letter } else { '\u{fffd}' }).collect();
-    eprintln!("{text}");
 }
 
 #[cfg(test)]

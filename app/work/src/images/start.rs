@@ -201,7 +201,9 @@ fn shared(path: &Path, check_all: bool, of: Of) -> Result<Fit> {
     let directory = Path::new(&shared.about.origin.directory);
     if Tree::walk(directory, Detail::Names)?.sum() != shared.about.tree_sum.0 {
         // What exactly, only the image knows.
-        if let Some(what) = check::changed_since(&Opened::open(path)?, directory, of)? {
+        let opened = Opened::open(path)?;
+        let known = opened.contents()?.1.tree;
+        if let Some(what) = check::changed_since(&opened, &known, directory, of)? {
             return Err(changed(directory, what));
         }
     }
@@ -261,7 +263,7 @@ pub(super) fn check_now(opened: &Opened, of: Of) -> Result<()> {
     // The kernel gets nothing that thaw's own reader refuses.
     check::unused(opened, (&image, &contents))?;
     let directory = Path::new(&opened.about.origin.directory);
-    if let Some(what) = check::changed_since(opened, directory, of)? {
+    if let Some(what) = check::changed_since(opened, &contents.tree, directory, of)? {
         return Err(changed(directory, what));
     }
     Ok(())

@@ -17,7 +17,7 @@ use preload::plan::Gap;
 use recording::Reader;
 use rustix::event::{PollFd, PollFlags};
 use rustix::process::{Pid, PidfdFlags, Signal};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -141,7 +141,7 @@ pub fn measure(copies: &mut Copies<'_>, sets: &[Set], runs: u32, told: Told, pla
     wanted.read_ahead = copies.read_ahead_kib.map(|kib| Bytes(kib * 1024));
     record(copies, wanted, told, plans)?;
     // A start without its image would have been measured as one with it.
-    for image in sets.iter().filter_map(|set| copies.image(set)) {
+    for image in sets.iter().filter_map(|set| copies.image(set)).collect::<BTreeSet<_>>() {
         try_out(&image, &copies.user())?;
     }
     let loaded = Loaded::of(&recording, &Reader::open(&recording)?)?;

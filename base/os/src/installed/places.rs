@@ -1,6 +1,7 @@
 //! The directories of launchers and units: of this user, or of all; and who may change what all users start.
 
 use super::desktop;
+use crate::file::{of_user, of_variable};
 use crate::user::who_else_changes;
 use model::{Error, Exit, Result, shown};
 use serde::{Deserialize, Serialize};
@@ -39,8 +40,7 @@ impl Places {
     /// # Errors
     /// The user has no home, or it is not root's where this is root.
     pub fn of(scope: Scope) -> Result<Self> {
-        let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-        let shared = variable("XDG_DATA_DIRS").unwrap_or_else(|| "/usr/local/share:/usr/share".into());
+        let shared = of_variable("XDG_DATA_DIRS").unwrap_or_else(|| "/usr/local/share:/usr/share".into());
         let shared = std::env::split_paths(&shared).map(|directory| directory.join("applications"));
         if scope == Scope::System {
             return Ok(Self {
@@ -51,9 +51,7 @@ impl Places {
                 entries: shared.collect(),
             });
         }
-        let home = |variable_name: &str, below: &str| {
-            variable(variable_name).or_else(|| Some(variable("HOME")?.join(below))).filter(|path| path.is_absolute())
-        };
+        let home = |variable: &str, below: &str| of_user(variable, below).filter(|path| path.is_absolute());
         let (Some(data), Some(config)) = (home("XDG_DATA_HOME", ".local/share"), home("XDG_CONFIG_HOME", ".config"))
         else {
             return Err(Error::new(Exit::Machine, "this user has no home: HOME is not set", "").hint("set HOME"));

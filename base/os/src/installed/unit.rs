@@ -3,15 +3,15 @@
 //! Source: systemd.unit(5), "Unit File Load Path"; systemd.service(5), "Command lines"; systemd.syntax(7).
 
 use super::places::Scope;
+use crate::file::{of_user, of_variable};
 use model::{Error, Exit, Result, shown};
 use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Where the units of a scope are, the first one wins.
 fn load_path(scope: Scope) -> Vec<PathBuf> {
-    let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     // As systemd itself takes it.
-    if let Some(chosen) = variable("SYSTEMD_UNIT_PATH") {
+    if let Some(chosen) = of_variable("SYSTEMD_UNIT_PATH") {
         return std::env::split_paths(&chosen).filter(|path| path.is_absolute()).collect();
     }
     let all = |kind: &str| {
@@ -21,11 +21,8 @@ fn load_path(scope: Scope) -> Vec<PathBuf> {
     if scope == Scope::System {
         return all("system").into();
     }
-    let home = |name: &str, below: &str| {
-        variable(name).or_else(|| Some(variable("HOME")?.join(below))).map(|path| path.join("systemd/user"))
-    };
-    let own = [home("XDG_CONFIG_HOME", ".config"), home("XDG_DATA_HOME", ".local/share")];
-    own.into_iter().flatten().chain(all("user")).collect()
+    let own = [of_user("XDG_CONFIG_HOME", ".config"), of_user("XDG_DATA_HOME", ".local/share")];
+    own.into_iter().flatten().map(|home| home.join("systemd/user")).chain(all("user")).collect()
 }
 
 /// The commands that a service starts now, each as its unit and its drop-ins have it; the drop-in of this name is left

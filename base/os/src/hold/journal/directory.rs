@@ -1,5 +1,6 @@
 //! Where journals are.
 
+use crate::file::{of_user, of_variable};
 use model::{Error, Exit, Result};
 use std::path::PathBuf;
 
@@ -9,20 +10,16 @@ use std::path::PathBuf;
 /// # Errors
 /// None of them is set and the user is not root.
 pub fn state_dir() -> Result<PathBuf> {
-    let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    if let Some(chosen) = variable("THAW_STATE_DIR") {
+    if let Some(chosen) = of_variable("THAW_STATE_DIR") {
         return Ok(chosen);
     }
     if rustix::process::geteuid().is_root() {
         return Ok("/var/lib/thaw".into());
     }
-    variable("XDG_STATE_HOME")
-        .or_else(|| variable("HOME").map(|home| home.join(".local/state")))
-        .map(|state| state.join("thaw"))
-        .ok_or_else(|| {
-            Error::new(Exit::Machine, "there is no place for thaw's state: neither HOME nor XDG_STATE_HOME is set", "")
-                .hint("set THAW_STATE_DIR to a directory that you can write")
-        })
+    of_user("XDG_STATE_HOME", ".local/state").map(|state| state.join("thaw")).ok_or_else(|| {
+        Error::new(Exit::Machine, "there is no place for thaw's state: neither HOME nor XDG_STATE_HOME is set", "")
+            .hint("set THAW_STATE_DIR to a directory that you can write")
+    })
 }
 
 /// Where the journal of settings of the whole machine is, and where turns on its caches are taken: `/run/thaw`, or
