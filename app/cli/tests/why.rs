@@ -143,9 +143,14 @@ impl Start {
         }
         assert_eq!(at, ready);
         assert!(self.report["own_ns"].as_u64().unwrap() > 0, "thaw's own threads read nothing");
-        // What the kernel did not tell may be anything.
+        // What the kernel did not tell may be anything; and a start of milliseconds has ended before thaw gets a CPU to
+        // see that it is ready.
         if self.report["lost_switches"] == 0 {
-            assert!(self.report["explained_share"].as_f64().unwrap() >= 0.97, "{}", self.report["unexplained"]);
+            let late = |row: &&Value| row["why"] == "the thread had ended before thaw saw that it was ready";
+            let unexplained = self.report["unexplained"].as_array().unwrap();
+            let late: u64 = unexplained.iter().filter(late).map(|row| row["ns"].as_u64().unwrap()).sum();
+            let explained = self.report["explained_share"].as_f64().unwrap() + late as f64 / ready as f64;
+            assert!(explained >= 0.97, "{unexplained:?}");
         }
     }
 

@@ -29,6 +29,16 @@ impl<'a> Value<'a> {
         }
     }
 
+    /// The numbers of a packed field ([`Message::packed`]), up to the first one that is not whole.
+    pub fn numbers(self) -> impl Iterator<Item = u64> + use<'a> {
+        let mut rest = self.bytes();
+        std::iter::from_fn(move || {
+            let (number, behind) = varint(rest)?;
+            rest = behind;
+            Some(number)
+        })
+    }
+
     /// The text; what is not UTF-8 is replaced.
     pub fn text(self) -> String {
         String::from_utf8_lossy(self.bytes()).into_owned()
@@ -169,6 +179,7 @@ mod tests {
         let mut packed = Message::default();
         packed.packed(4, [1, 300]);
         assert_eq!(Fields::of(&packed.0).collect::<Vec<_>>(), [(4, Value::Bytes(&[1, 0xac, 2]))]);
+        assert_eq!(Value::Bytes(&[1, 0xac, 2, 0x80]).numbers().collect::<Vec<_>>(), [1, 300], "the last is cut");
         let mut cut = Fields::of(&message.0[..message.0.len() - 1]);
         assert_eq!((cut.by_ref().count(), cut.rest() > 0), (2, true));
     }

@@ -112,6 +112,9 @@ pub fn path(trace: &Trace, states: &States) -> Vec<Step> {
     walker.steps
 }
 
+/// The moment of readiness is when thaw saw it: on a busy machine the thread may have ended meanwhile.
+const READ_LATE: &str = "the thread had ended before thaw saw that it was ready";
+
 /// Beginnings of the names of the kernel's threads.
 const KERNEL_THREADS: &[&str] = &[
     "kworker/",
@@ -221,6 +224,7 @@ impl<'a> Walker<'a> {
                     true => {
                         "the thread had ended, or it runs with other rights than its caller's, which root alone may see"
                     }
+                    false if self.now == self.trace.ready => READ_LATE,
                     false => "the thread had ended",
                 };
                 self.own(life.to, Whose::Unexplained(why));

@@ -71,5 +71,7 @@ pub(crate) use engine::sections;
 pub use engine::{Functions, Helper};
 #[cfg(target_arch = "x86_64")]
 pub use helper::serve;
+#[cfg(target_arch = "x86_64")]
+pub use kept::decode as kept_functions;
 pub use starts::{Function, Hooks, Names, Starts, function_starts};
 pub use units::Units;

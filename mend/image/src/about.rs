@@ -3,7 +3,7 @@
 //! text is.
 
 use crate::format::BLOCK;
-use model::{Bytes, Error, Result};
+use model::{Bytes, DiskOffset, Error, Result};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::fmt;
@@ -14,6 +14,8 @@ const MARK: &[u8; 8] = b"THAWIMG1";
 const END: usize = 8 + 8 + 32;
 /// A text of an image's is far smaller; what is larger is damaged.
 const MOST: u64 = 1 << 24;
+/// No more is read of a disk because an image says that a directory lies there.
+pub(crate) const MOST_PLACES: Bytes = Bytes(256 << 20);
 
 /// A SHA-256 sum, written in hex.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -108,6 +110,10 @@ pub struct About {
     pub inodes: Bytes,
     /// Of these.
     pub inodes_sum: Sum,
+    /// Where on its disk the directory's own blocks lie, so that looking at it reads them in few stretches
+    /// ([`crate::inodes::places`]).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub places: Vec<(DiskOffset, Bytes)>,
     /// Of the metadata.
     pub metadata_sum: Sum,
     /// Of what is behind them.
@@ -160,7 +166,8 @@ impl About {
         let [metadata, by_all, start] = [about.metadata, about.by_all, about.start].map(|bytes| bytes.0);
         let is_ordered = metadata > 0 && metadata <= by_all && by_all <= start && start <= about.image.0;
         let behind = about.image.0.checked_add(about.inodes.0);
-        match behind == Some(text_at) && is_ordered && metadata % BLOCK == 0 {
+        let places = about.places.iter().fold(0_u64, |sum, (_, len)| sum.saturating_add(len.0));
+        match behind == Some(text_at) && is_ordered && metadata % BLOCK == 0 && places <= MOST_PLACES.0 {
             true => Ok(about),
             false => Err("its length is not the one that it had".to_owned()),
         }

@@ -274,6 +274,8 @@ pub enum Of {
     Directory,
     /// A copy of it, on another machine or disk: the dates of the files count, which the copier has set.
     Copy,
+    /// A directory of which who starts the program knows that nothing was changed: nothing of it is looked at.
+    Unchanged,
 }
 
 /// What differs between the directory and the image that was made of it, as far as names, sizes and times tell; `None`:
@@ -282,6 +284,9 @@ pub enum Of {
 /// # Errors
 /// The directory cannot be looked at; the image is damaged.
 pub fn changed_since(opened: &Opened, known: &Tree, directory: &Path, of: Of) -> Result<Option<String>> {
+    if of == Of::Unchanged {
+        return Ok(None);
+    }
     if of == Of::Directory && by_inodes(opened, known, directory)? {
         return Ok(None);
     }
@@ -310,7 +315,7 @@ pub fn changed_since(opened: &Opened, known: &Tree, directory: &Path, of: Of) ->
     });
     Ok(match of {
         Of::Directory => Some(first.unwrap_or_else(|| "something in it was written or renamed".to_owned())),
-        Of::Copy => first,
+        Of::Copy | Of::Unchanged => first,
     })
 }
 
@@ -326,7 +331,7 @@ fn by_inodes(opened: &Opened, known: &Tree, directory: &Path) -> Result<bool> {
         // What is mounted in the directory is no part of the image: a look at names says so.
         match Mounts::load().map_err(io::Error::other)?.has_below(directory) {
             true => Ok(None),
-            false => inodes::look(&bytes, &File::open(directory)?, known),
+            false => inodes::look(&bytes, directory, known),
         }
     };
     let now: io::Result<Option<Tree>> = look();
@@ -431,6 +436,7 @@ mod tests {
             for of in [Of::Directory, Of::Copy] {
                 assert_eq!(changed_since(&opened, &known, &root, of).unwrap().is_none(), number == 0, "{what}, {of:?}");
             }
+            assert_eq!(changed_since(&opened, &known, &root, Of::Unchanged).unwrap(), None, "{what}: nobody looks");
         }
     }
 }

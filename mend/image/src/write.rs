@@ -118,6 +118,8 @@ pub fn write(source: &Source<'_>, compression: Compression, origin: Origin, out:
         tree_sum: source.sum.into(),
         inodes: Bytes(inodes.len() as u64),
         inodes_sum: <[u8; 32]>::from(Sha256::digest(&inodes)).into(),
+        // Without them every directory is a request of its own, and nothing else.
+        places: inodes::places(source.root, source.tree).unwrap_or_default(),
         metadata_sum: <[u8; 32]>::from(Sha256::digest(&metadata)).into(),
         data_sum: <[u8; 32]>::from(data.sum.finalize()).into(),
     };

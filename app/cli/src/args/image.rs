@@ -149,6 +149,10 @@ pub struct RunArgs {
     /// its files by name, kind, mode, owner, size and date, not by when they were last changed
     #[arg(long)]
     pub copied: bool,
+    /// The directory never changes (an image of a container, an appliance): do not look whether it is as it was, which
+    /// costs a request for each directory with directories in it
+    #[arg(long, conflicts_with = "copied")]
+    pub unchanged: bool,
     /// Read this manifest of `thaw preload make` before, too; what it names in the image's directory is read of the
     /// image
     #[arg(long, value_name = "MANIFEST", value_hint = ValueHint::FilePath)]

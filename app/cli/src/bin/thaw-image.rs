@@ -1,8 +1,8 @@
 //! `thaw-image IMAGE -- PROGRAM ARGS`: what launchers and services call that start from an image. It does what `thaw
 //! image run` does, by the same code, and is small: `thaw` itself would be read from a cold disk before the image is.
 //!
-//! It knows the usual case alone, and what `thaw optimize` measures: `--copied`, `--preload MANIFEST`, and `--as UID`
-//! for a user whose variables are set already. What has other options it leaves to the `thaw` beside it.
+//! It knows the usual case alone, and what `thaw optimize` measures: `--copied`, `--unchanged`, `--preload MANIFEST`, and
+//! `--as UID` for a user whose variables are set already. What has other options it leaves to the `thaw` beside it.
 
 use image::check::Of;
 use model::{Error, shown};
@@ -53,6 +53,7 @@ fn typed(words: &[OsString]) -> Option<Typed<'_>> {
                 break;
             }
             [option, more @ ..] if option == "--copied" => (typed.of, rest) = (Of::Copy, more),
+            [option, more @ ..] if option == "--unchanged" => (typed.of, rest) = (Of::Unchanged, more),
             [option, value, more @ ..] if option == "--preload" => {
                 (typed.preload, rest) = (Some(Path::new(value)), more)
             }
@@ -105,6 +106,8 @@ mod tests {
         let measured = words(&["i", "--copied", "--preload", "m", "--as", "7", "--", "prog"]);
         let (preload, user, command) = (Some(Path::new("m")), Some("7"), &measured[7..]);
         assert_eq!(typed(&measured), Some(Typed { image: Path::new("i"), of: Of::Copy, preload, user, command }));
+        let words = |option: &str| words(&["i", option, "--", "prog"]);
+        assert_eq!(typed(&words("--unchanged")).unwrap().of, Of::Unchanged);
         for other in [
             &[][..],
             &["i"],
@@ -115,7 +118,8 @@ mod tests {
             &["i", "-v", "--", "a"],
             &["i", "--preload", "--", "a"],
         ] {
-            assert_eq!(typed(&words(other)), None, "{other:?}");
+            let other: Vec<_> = other.iter().map(OsString::from).collect();
+            assert_eq!(typed(&other), None, "{other:?}");
         }
     }
 }

@@ -88,7 +88,11 @@ fn start(args: &RunArgs) -> Result<Exit> {
         user: args.run_as.choice(),
         keeps_environment: false,
         check_all: args.check,
-        of: if args.copied { Of::Copy } else { Of::Directory },
+        of: match (args.copied, args.unchanged) {
+            (true, _) => Of::Copy,
+            (_, true) => Of::Unchanged,
+            _ => Of::Directory,
+        },
         also: args.preload.as_deref(),
         besides: Besides::default(),
     })

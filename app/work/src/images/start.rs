@@ -19,7 +19,7 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// How a program is started with an image over its directory.
 #[derive(Clone, Debug)]
@@ -199,7 +199,7 @@ fn shared(path: &Path, check_all: bool, of: Of) -> Result<Fit> {
         Opened::open(path)?.check_data()?;
     }
     let directory = Path::new(&shared.about.origin.directory);
-    if Tree::walk(directory, Detail::Names)?.sum() != shared.about.tree_sum.0 {
+    if of != Of::Unchanged && Tree::walk(directory, Detail::Names)?.sum() != shared.about.tree_sum.0 {
         // What exactly, only the image knows.
         let opened = Opened::open(path)?;
         let known = opened.contents()?.1.tree;
@@ -250,6 +250,10 @@ fn own(path: &Path, check_all: bool, of: Of, account: Option<&Account>) -> Resul
     if check_all {
         opened.check_data()?;
     }
+    if of == Of::Directory {
+        // Asked for at once; looking at it waits for each as it needs it.
+        preload::run::prepare(&directories(&opened.about), Engine::ReadAhead, Window::All);
+    }
     check_now(&opened, of)?;
     Ok(opened)
 }
@@ -299,24 +303,36 @@ fn cover(opened: &Opened, besides: &Covers) -> Result<()> {
 /// The stretch of an image that a start needs, as reads.
 fn reads(fit: &Fit) -> Manifest {
     let ((file, path), image) = (fit.file(), fit.about());
-    let about = file.metadata();
-    let (dev, ino) = about.map_or((0, 0), |about| (about.dev(), about.ino()));
-    let entry = Entry {
-        // Its sums were compared: there is nothing else to compare.
-        kind: Kind::Changing,
-        dev,
-        ino,
-        size: Bytes(image.image.0),
-        mtime_ns: 0,
-        identity: None,
-        path: std::path::absolute(path).unwrap_or_else(|_| path.to_owned()),
-    };
-    let end = image.start.0;
-    let pieces = (0..end).step_by(manifest::LONGEST.0 as usize).zip(0..);
-    let reads = pieces.map(|(at, rank)| Read {
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    // Its sums were compared: there is nothing else to compare.
+    reads_of(Kind::Changing, file.metadata(), path, &[(0, image.start.0)])
+}
+
+/// The blocks of the image's directory on its disk, as reads.
+fn directories(image: &About) -> Manifest {
+    let path = Path::new(&image.origin.directory);
+    let places: Vec<(u64, u64)> = image.places.iter().map(|(at, len)| (at.0, len.0)).collect();
+    reads_of(Kind::Device, path.metadata(), path.to_owned(), &places)
+}
+
+/// Stretches of a file, or of the device under it, in this order.
+fn reads_of(
+    kind: Kind,
+    about: std::io::Result<std::fs::Metadata>,
+    path: PathBuf,
+    stretches: &[(u64, u64)],
+) -> Manifest {
+    let (dev, ino, size) = about.map_or((0, 0, 0), |about| (about.dev(), about.ino(), about.len()));
+    let entry = Entry { kind, dev, ino, size: Bytes(size), mtime_ns: 0, identity: None, path };
+    let longest = manifest::LONGEST.0;
+    let pieces = stretches.iter().flat_map(|(from, len)| {
+        let ends = from.saturating_add(*len);
+        (*from..ends).step_by(longest as usize).map(move |at| (at, longest.min(ends - at)))
+    });
+    let reads = pieces.zip(0..).map(|((at, len), rank)| Read {
         file: FileIndex(0),
         offset: FileOffset(at),
-        len: Bytes(manifest::LONGEST.0.min(end - at)),
+        len: Bytes(len),
         rank,
     });
     let about = manifest::About { order: Order::FirstUse, ..manifest::About::default() };

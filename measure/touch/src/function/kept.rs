@@ -10,6 +10,7 @@ use std::fs::Metadata;
 use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
 use std::sync::LazyLock;
+use wire::{Fields, Message};
 
 /// In all files together.
 const MOST: Bytes = Bytes(64 << 20);
@@ -113,71 +114,57 @@ pub fn store(kept: &Kept, identity: &Identity, known: &Known) -> model::Result<(
         return Ok(());
     }
     let mut bytes = identity.line.clone().into_bytes();
-    encode(known, &mut bytes)?;
+    bytes.extend(encode(known)?);
     let sum = crc32fast::hash(&bytes);
     bytes.extend(sum.to_le_bytes());
     kept.write(&identity.name, &bytes)
 }
 
-fn encode(known: &Known, bytes: &mut Vec<u8>) -> model::Result<()> {
+/// Fields of what is kept behind the line that says of what: [`Facts`] as JSON, then numbers, each told as what it is
+/// more than the one before, but for the lengths.
+const FACTS: u64 = 1;
+const OFFSETS: u64 = 2;
+const LENGTHS: u64 = 3;
+const ENTERED: u64 = 4;
+
+fn encode(known: &Known) -> model::Result<Vec<u8>> {
     let facts = serde_json::to_vec(&known.facts).map_err(|cause| model::Error::bug(cause.to_string()))?;
-    bytes.extend(facts);
-    bytes.push(b'\n');
-    put(bytes, known.functions.len() as u64);
-    let mut before = 0;
-    for function in &known.functions {
-        put(bytes, function.offset - before);
-        put(bytes, function.len);
-        before = function.offset;
-    }
-    put(bytes, known.entered.len() as u64);
-    let mut before = 0;
-    for index in &known.entered {
-        put(bytes, *index as u64 - before);
-        before = *index as u64;
-    }
-    Ok(())
+    let mut message = Message::default();
+    message.bytes(FACTS, &facts);
+    message.packed(OFFSETS, steps(known.functions.iter().map(|function| function.offset)));
+    message.packed(LENGTHS, known.functions.iter().map(|function| function.len));
+    message.packed(ENTERED, steps(known.entered.iter().map(|index| *index as u64)));
+    Ok(message.0)
 }
 
-fn decode(bytes: &[u8]) -> Option<Known> {
-    let end = memchr::memchr(b'\n', bytes)?;
-    let facts = serde_json::from_slice(&bytes[..end]).ok()?;
-    let mut rest = &bytes[end + 1..];
-    let count = usize::try_from(take(&mut rest)?).ok().filter(|count| *count <= rest.len())?;
-    let (mut functions, mut offset) = (Vec::with_capacity(count), 0_u64);
-    for _ in 0..count {
-        offset = offset.checked_add(take(&mut rest)?)?;
-        functions.push(Function { offset, len: take(&mut rest)? });
+/// What is read of kept bytes, whatever they are.
+pub fn decode(bytes: &[u8]) -> Option<Known> {
+    let mut fields = Fields::of(bytes);
+    let mut field = |number| fields.next().filter(|(found, _)| *found == number).map(|(_, value)| value);
+    let facts = serde_json::from_slice(field(FACTS)?.bytes()).ok()?;
+    let offsets: Vec<u64> = sums(field(OFFSETS)?.numbers()).collect::<Option<_>>()?;
+    let lengths: Vec<u64> = field(LENGTHS)?.numbers().collect();
+    let entered = sums(field(ENTERED)?.numbers());
+    let index = |index: Option<u64>| usize::try_from(index?).ok().filter(|index| *index < offsets.len());
+    let entered = entered.map(index).collect::<Option<_>>()?;
+    if lengths.len() != offsets.len() {
+        return None;
     }
-    let entered = usize::try_from(take(&mut rest)?).ok().filter(|entered| *entered <= rest.len())?;
-    let (mut indexes, mut index) = (Vec::with_capacity(entered), 0_u64);
-    for _ in 0..entered {
-        index = index.checked_add(take(&mut rest)?)?;
-        indexes.push(usize::try_from(index).ok().filter(|index| *index < count)?);
-    }
-    rest.is_empty().then_some(Known { facts, functions, entered: indexes })
+    let functions = offsets.iter().zip(lengths).map(|(offset, len)| Function { offset: *offset, len }).collect();
+    Some(Known { facts, functions, entered })
 }
 
-/// Seven bits a byte, the low ones first; the highest bit says that more follow.
-fn put(bytes: &mut Vec<u8>, mut value: u64) {
-    while value >= 0x80 {
-        bytes.push(value as u8 | 0x80);
-        value >>= 7;
-    }
-    bytes.push(value as u8);
+/// What each number is more than the one before.
+fn steps(numbers: impl Iterator<Item = u64>) -> impl Iterator<Item = u64> {
+    numbers.scan(0, |before, number| Some(number - std::mem::replace(before, number)))
 }
 
-fn take(bytes: &mut &[u8]) -> Option<u64> {
-    let mut value = 0;
-    for shift in (0..64).step_by(7) {
-        let (first, rest) = bytes.split_first()?;
-        *bytes = rest;
-        value |= u64::from(first & 0x7f) << shift;
-        if first & 0x80 == 0 {
-            return Some(value);
-        }
-    }
-    None
+/// The numbers again; `None` behind the largest that there is.
+fn sums(steps: impl Iterator<Item = u64>) -> impl Iterator<Item = Option<u64>> {
+    steps.scan(Some(0_u64), |sum, step| {
+        *sum = sum.and_then(|sum| sum.checked_add(step));
+        Some(*sum)
+    })
 }
 
 #[cfg(test)]
