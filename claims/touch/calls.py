@@ -93,4 +93,5 @@ def main():
         print(f"{name}: {median(rows[name])}; {statistics.median(ratio):.2f}")
 
 
-main()
+if __name__ == "__main__":
+    main()
