@@ -68,6 +68,13 @@ fn a_recorded_start_becomes_an_image_from_which_the_program_starts() {
     scratch.thaw(["image", "make", "app", "--from", "a.thaw", "-o", "b.img"]).exits(0);
     assert!(std::fs::read(scratch.path("a.img")).unwrap() == std::fs::read(scratch.path("b.img")).unwrap());
     scratch.thaw(["image", "make", "app", "--from", "a.thaw", "-o", "b.img"]).exits(2).complains("there is already");
+    // In the order of an older image it is the same.
+    scratch.thaw(["image", "make", "app", "--like", "a.img", "-o", "like.img"]).exits(0).says("by an older image");
+    let [older, like] = ["a.img", "like.img"].map(|image| scratch.thaw(["image", "stat", image, "--json"]).json());
+    assert_eq!(like["clusters"], older["clusters"]);
+    for name in ["by_all", "start", "data_sum", "starts", "recordings"] {
+        assert_eq!(like["about"][name], older["about"][name], "{name}");
+    }
     scratch
         .thaw(["image", "make", "app", "--from", "a.thaw", "-o", "app/c.img"])
         .exits(2)

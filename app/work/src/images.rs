@@ -8,6 +8,7 @@ use crate::needs::{self, OfStart, Source};
 use image::about::{About, Origin};
 use image::check::{self, Checked, Clusters, Difference, Opened, Sums};
 use image::extract::Extracted;
+use image::like::{self, Older};
 use image::mount::{self, Way};
 use image::order::Need;
 use image::sample::Sample;
@@ -28,12 +29,24 @@ use std::path::{Path, PathBuf};
 pub struct Wanted<'a> {
     /// The program's directory.
     pub directory: &'a Path,
-    /// Recordings with cold, traced starts.
-    pub recordings: &'a [PathBuf],
-    /// Which of their programs; `None`: the first.
-    pub variant: Option<&'a str>,
+    /// Who tells what starts need.
+    pub order: Order<'a>,
     /// How it is compressed.
     pub compression: Compression,
+}
+
+/// Who tells what starts need of a directory.
+#[derive(Clone, Copy, Debug)]
+pub enum Order<'a> {
+    /// Recordings with cold, traced starts.
+    Recorded {
+        /// Their files.
+        recordings: &'a [PathBuf],
+        /// Which of their programs; `None`: the first.
+        variant: Option<&'a str>,
+    },
+    /// An older image of the directory.
+    Like(&'a Path),
 }
 
 /// `thaw.image-make/1` and `thaw.image-stat/1`: an image.
@@ -117,9 +130,14 @@ pub fn make(wanted: &Wanted<'_>, output: &Path, existing: Existing) -> Result<Im
             Error::on(Exit::Usage, "an image cannot lie in its own directory:", output).hint("write it elsewhere")
         );
     }
-    let starts = needs::by_start(wanted.recordings, wanted.variant)?;
-    let recordings = wanted.recordings.iter().map(|path| shown(&absolute(path))).collect();
-    let subject = Subject::of(&root, &starts, &[], recordings)?;
+    let subject = match wanted.order {
+        Order::Recorded { recordings, variant } => {
+            let starts = needs::by_start(recordings, variant)?;
+            let recordings = recordings.iter().map(|path| shown(&absolute(path))).collect();
+            Subject::of(&root, &starts, &[], recordings)?
+        }
+        Order::Like(older) => Subject::like(&root, older)?,
+    };
     if subject.needs.is_empty() {
         return Err(Error::new(Exit::No, "the recorded starts read nothing of the directory as it is now:", directory)
             .hint("record a start of the program that lies in it; after an upgrade record it again"));
@@ -162,6 +180,29 @@ impl Subject {
         let (source, starts) = (source.name().to_owned(), starts.len() as u64);
         let origin = Origin { directory, recordings, source, starts, replaced };
         Ok(Self { root: root.to_owned(), tree, sum, needs, whole, lost, origin })
+    }
+
+    /// Looks at a directory of which there is an older image, and takes over its order.
+    ///
+    /// # Errors
+    /// The directory cannot be looked at; the image is damaged, or holds changed copies, which nobody knows any more.
+    pub fn like(root: &Path, older: &Path) -> Result<Self> {
+        let opened = Opened::open(older)?;
+        let origin = opened.about.origin.clone();
+        if let Some(copy) = origin.replaced.first() {
+            return Err(Error::on(Exit::Data, "the older image holds changed copies of files:", older)
+                .because(format!("{copy}, and {} in all", origin.replaced.len()))
+                .hint("record the program again, then `thaw optimize`"));
+        }
+        let (image, contents) = opened.contents()?;
+        let tree = Tree::walk(root, Detail::Whole)?;
+        let sum = tree.sum();
+        let Older { needs, lost } = like::needs(&opened.about, &image, &contents, &tree)
+            .map_err(|why| Error::on(Exit::Data, "cannot read the older image", older).because(why))?;
+        let directory = root.to_str().map(str::to_owned).ok_or_else(|| no_utf8(root))?;
+        let origin = Origin { directory, source: OLDER.to_owned(), ..origin };
+        let lost = lost.iter().map(|name| shown(&root.join(name))).collect();
+        Ok(Self { root: root.to_owned(), tree, sum, needs, whole: like::STARTS.to_vec(), lost, origin })
     }
 
     /// Names in it, which are looked at before each start.
@@ -230,6 +271,9 @@ impl Subject {
 fn no_utf8(root: &Path) -> Error {
     Error::on(Exit::Usage, "the directory's name is no UTF-8:", root).hint("give it another name")
 }
+
+/// [`Origin::source`] of an image in the order of an older one.
+pub const OLDER: &str = "older image";
 
 /// The kind of a symbolic link, whose mode says nothing.
 const S_IFLNK: u32 = 0o120_000;

@@ -126,7 +126,8 @@ fn unit_text(directory: &str, thaw: &str, image: &str, target: &str) -> Result<S
          [Service]\n\
          Type=oneshot\n\
          RemainAfterExit=yes\n\
-         ExecStart={thaw} image mount {word}\n\
+         Nice=19\n\
+         ExecStart={thaw} image mount --remake {word}\n\
          ExecStop={thaw} image unmount {word}\n\
          \n\
          [Install]\n\
@@ -153,7 +154,7 @@ mod tests {
     #[test]
     fn the_unit_names_any_path() {
         let text = unit_text("/usr/lib/a b%", "/usr/bin/thaw", "/var/lib/50%.img", "multi-user.target").unwrap();
-        assert!(text.contains("ExecStart=\"/usr/bin/thaw\" image mount \"/var/lib/50%%.img\"\n"), "{text}");
+        assert!(text.contains("ExecStart=\"/usr/bin/thaw\" image mount --remake \"/var/lib/50%%.img\"\n"), "{text}");
         assert!(text.contains("RequiresMountsFor=\"/var/lib/50%%.img\" \"/usr/lib/a b%%\"\n"), "{text}");
         assert!(unit_text("/a\nb", "/t", "/i", "x").is_err());
     }

@@ -3,6 +3,7 @@
 //!
 //! - [`tree`]: a directory as values: names, what each is, what is known of it;
 //! - [`order`]: pure: which pages of which files are compressed together, and in which order these clusters lie;
+//! - [`like`]: what starts need, told by an older image;
 //! - [`mod@write`]: writes the image;
 //! - [`mod@sample`]: what an image would be, and how fast it is unpacked, before it is written;
 //! - [`about`]: what thaw adds behind it: of which directory it is, how much a start needs, sums;
@@ -20,6 +21,7 @@ pub mod about;
 pub mod check;
 pub mod extract;
 pub mod install;
+pub mod like;
 pub mod mount;
 pub mod order;
 pub mod read;

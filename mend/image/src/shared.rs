@@ -151,7 +151,10 @@ pub fn mount(opened: &Opened) -> Result<Shared> {
 
 /// Sees that nobody but root changes the image, and that everybody gets to its directory: the place where it is mounted
 /// is open to all, whatever the way to the directory is.
-fn check_open_to_all(opened: &Opened) -> Result<()> {
+///
+/// # Errors
+/// Who else changes it; which directory is closed.
+pub fn check_open_to_all(opened: &Opened) -> Result<()> {
     only_root_changes(&opened.path, "copy it to a directory of root's")?;
     let directory = Path::new(&opened.about.origin.directory);
     let is_closed = |path: &&Path| fs::metadata(path).is_ok_and(|about| about.mode() & 0o001 == 0);

@@ -41,6 +41,14 @@ impl Compression {
         }
     }
 
+    /// From what is said of it; `None`: an image of another version.
+    pub fn of_name(name: &str) -> Option<Self> {
+        match name.strip_prefix("zstd ") {
+            Some(level) => level.parse().ok().map(Self::Zstd),
+            None => (name == "lz4").then_some(Self::Lz4),
+        }
+    }
+
     /// Pages of a cluster that starts need. For a fault the kernel unpacks the whole cluster of zstd; of lz4 what comes
     /// before the page, for each page again.
     pub(crate) fn needed_pages(self) -> u64 {

@@ -61,8 +61,13 @@ pub struct MakeArgs {
     #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub directory: PathBuf,
     /// Recordings with cold, traced starts; what all of them needed lies first, then what some needed
-    #[arg(long, required = true, num_args = 1.., value_name = "RECORDING", value_hint = ValueHint::FilePath)]
+    #[arg(long, required_unless_present = "like", num_args = 1.., value_name = "RECORDING",
+        value_hint = ValueHint::FilePath)]
     pub from: Vec<PathBuf>,
+    /// An older image of the directory, whose order is taken over by the names of files: after an upgrade, until the
+    /// program is recorded again
+    #[arg(long, conflicts_with_all = ["from", "variant"], value_name = "IMAGE", value_hint = ValueHint::FilePath)]
+    pub like: Option<PathBuf>,
     /// Where the image goes
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub output: PathBuf,
@@ -229,6 +234,9 @@ pub struct MountArgs {
     /// The image, which only root can change
     #[arg(value_name = "IMAGE", value_hint = ValueHint::FilePath)]
     pub image: PathBuf,
+    /// Where its directory was changed (an upgrade), make the image anew in the order of the old one, and mount that
+    #[arg(long)]
+    pub remake: bool,
 }
 
 /// Arguments of `thaw image unmount`.
@@ -264,7 +272,7 @@ const MAKE_EXAMPLES: &str = "\
 Examples:
   thaw image make /usr/lib/firefox-esr --from ff.thaw -o ff.img
   thaw image make /opt/app --from one.thaw two.thaw -o app.img --compression zstd:19
-  thaw image make /opt/app --from app.thaw -o app.img --compression lz4";
+  thaw image make /opt/app --like app.img -o app.img --force";
 
 const STAT_ABOUT: &str = "\
 How much of an image does a start read, and how small is it?

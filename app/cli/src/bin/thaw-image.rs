@@ -1,8 +1,8 @@
 //! `thaw-image IMAGE -- PROGRAM ARGS`: what launchers and services call that start from an image. It does what `thaw
 //! image run` does, by the same code, and is small: `thaw` itself would be read from a cold disk before the image is.
 //!
-//! It knows the usual case alone, and what `thaw optimize` measures: `--copied`, `--unchanged`, `--preload MANIFEST`, and
-//! `--as UID` for a user whose variables are set already. What has other options it leaves to the `thaw` beside it.
+//! It knows the usual case alone, and what `thaw optimize` measures: `--copied`, `--unchanged`, `--preload MANIFEST`,
+//! and `--as UID` for a user whose variables are set already. What has other options it leaves to the `thaw` beside it.
 
 use image::check::Of;
 use model::{Error, shown};

@@ -7,7 +7,7 @@ use model::{Bytes, Error, shown};
 use os::installed::Subject;
 use os::installed::places::Scope;
 use work::images::installing::{Installed, Status, StatusDocument};
-use work::images::{ExtractDocument, ImageDocument, Kernel, VerifyDocument};
+use work::images::{ExtractDocument, ImageDocument, Kernel, OLDER, VerifyDocument};
 
 /// Rows of a list of files.
 const SHOWN: usize = 20;
@@ -28,12 +28,13 @@ pub fn image(document: &ImageDocument, width: usize) -> Page {
         about.compression,
     ));
     page.paragraph(&format!(
-        "A start needs the first {} of it: {} of files in {}, in the order of first touch. It comes from {} of {}.",
+        "A start needs the first {} of it: {} of files in {}, in the order of first touch. It comes from {} of {}{}.",
         units::bytes(about.start),
         units::bytes(document.clusters.needed_content),
         units::plural(document.clusters.needed, "piece", "pieces"),
         units::plural(origin.starts, "start", "starts"),
         origin.recordings.iter().map(|path| harmless(path)).collect::<Vec<_>>().join(", "),
+        if origin.source == OLDER { ", by an older image: a guess where files have other sizes now" } else { "" },
     ));
     let mut table = Table::new([("lies there", Align::Left), ("bytes", Align::Right)]);
     let rows = [

@@ -7,7 +7,7 @@ use crate::{output, text};
 use image::check::Of;
 use model::{Error, Exit, Result};
 use work::images::start::{self, Besides, Start};
-use work::images::{self, Wanted, installing};
+use work::images::{self, Order, Wanted, installing};
 
 /// Does what was typed.
 ///
@@ -40,7 +40,7 @@ pub fn run(args: &ImageArgs) -> Result<Exit> {
             output::answer(args.json, &document, || text::image::status(&document, width()))?;
             Ok(if document.is_well() { Exit::Done } else { Exit::No })
         }
-        ImageVerb::Mount(args) => said(&text::image::mounted(&installing::mount(&args.image)?, width())),
+        ImageVerb::Mount(args) => said(&text::image::mounted(&installing::mount(&args.image, args.remake)?, width())),
         ImageVerb::Unmount(args) => said(&text::image::unmounted(&installing::unmount(&args.image)?, width())),
     }
 }
@@ -53,8 +53,10 @@ fn said(page: &text::Page) -> Result<Exit> {
 fn make(args: &MakeArgs) -> Result<Exit> {
     let wanted = Wanted {
         directory: &args.directory,
-        recordings: &args.from,
-        variant: args.variant.as_deref(),
+        order: match &args.like {
+            Some(older) => Order::Like(older),
+            None => Order::Recorded { recordings: &args.from, variant: args.variant.as_deref() },
+        },
         compression: args.compression,
     };
     let document = images::make(&wanted, &args.output, args.force.existing())?;

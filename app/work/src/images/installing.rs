@@ -2,15 +2,18 @@
 //! at each boot. What is installed, whether it still fits, who uses it.
 
 use super::start::check_now;
-use super::{compared, start};
+use super::{Order, Wanted, compared, make, start};
 use crate::own;
+use image::about::About;
 use image::check::{self, Difference, Of, Opened};
 use image::install::{self, copy_of, name_of, not_mounted, outdated};
 use image::shared::{self, Shared};
 use image::tree::{Detail, Tree};
+use image::write::Compression;
 use model::{Error, Exit, Result, shown};
 use os::installed::places::Scope;
 use os::installed::{By, Installation, Kept, Subject, uninstall as take_away};
+use os::replace::Existing;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -148,14 +151,39 @@ pub fn remove(installation: &Installation) -> Result<Removed> {
     Ok((installation.clone(), take_away(installation)?))
 }
 
-/// Mounts an image for all users, until it is unmounted or the machine ends: what the unit of an installed one does.
+/// Mounts an image for all users, until it is unmounted or the machine ends. `remakes`, as the unit of an installed one
+/// does: where its directory was changed, it is made anew before, in the order of the old one.
 ///
 /// # Errors
-/// It, or its directory, is not as it was; this is not root; see [`shared::mount`].
-pub fn mount(image: &Path) -> Result<Shared> {
-    let opened = Opened::open(image)?;
+/// It, or its directory, is not as it was; this is not root; see [`shared::mount`]. What was mounted stays then.
+pub fn mount(image: &Path, remakes: bool) -> Result<Shared> {
+    let mut opened = Opened::open(image)?;
+    if remakes && is_changed(&opened)? {
+        opened = remade(&opened)?;
+    }
     check_now(&opened, Of::Directory)?;
     shared::mount(&opened)
+}
+
+fn is_changed(opened: &Opened) -> Result<bool> {
+    let (_, contents) = opened.contents()?;
+    let directory = Path::new(&opened.about.origin.directory);
+    Ok(check::changed_since(opened, &contents.tree, directory, Of::Directory)?.is_some())
+}
+
+/// The image again, of its directory as it is now, in the place of the old one, mounted or not.
+fn remade(older: &Opened) -> Result<Opened> {
+    shared::check_open_to_all(older)?;
+    let About { origin, compression, .. } = &older.about;
+    let unknown = || Error::on(Exit::Data, "another version compressed the image:", &older.path);
+    let compression = Compression::of_name(compression).ok_or_else(unknown)?;
+    let wanted = Wanted { directory: Path::new(&origin.directory), order: Order::Like(&older.path), compression };
+    make(&wanted, &older.path, Existing::Replace)?;
+    let path = fs::canonicalize(&older.path).unwrap_or_else(|_| older.path.clone());
+    if let Some(mounted) = shared::all()?.iter().find(|shared| shared.image == path && shared.is_mounted()) {
+        shared::unmount(mounted)?;
+    }
+    Opened::open(&older.path)
 }
 
 /// Unmounts it; who runs a program in it keeps it until that ends.

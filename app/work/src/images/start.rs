@@ -236,7 +236,7 @@ fn cover_from(shared: &Shared, besides: &Covers) -> Result<()> {
 fn changed(directory: &Path, what: String) -> Error {
     Error::on(Exit::Data, "its directory was changed since the image was made:", directory)
         .because(what)
-        .hint("record the program again, then `thaw image make`")
+        .hint("record the program again, then `thaw image make`; until then --like takes over the old order")
 }
 
 /// The image, if root may put it over its directory now.
