@@ -231,6 +231,11 @@ fn a_service_starts_from_an_image_and_its_unit_mounts_it() {
     // Once more is no harm: the unit starts after the image was mounted by install.
     house.root(&mount).exits(0);
     assert_eq!(house.mounted(), 1);
+    // Root's programs share what is unpacked with all others, those that root starts as another user do not.
+    let device = |line: &str| house.root(&format!("{line} stat -c %d /opt/app/data")).exits(0).out();
+    let shared = house.root("stat -c %d /run/thaw/images/app/data").exits(0).out();
+    assert_eq!(device(&format!("thaw-image {KEPT} --")), shared);
+    assert_ne!(device(&format!("thaw-image {KEPT} --as 65534 --")), shared);
     house.root(&unmount).exits(0);
     assert_eq!(house.mounted(), 0);
     let said = house.user(&command).exits(0).complains("starts from its directory").complains("not mounted");

@@ -62,6 +62,17 @@ impl Covers {
         self.move_as_user()
     }
 
+    /// As root, or as an ordinary user, whichever this is.
+    ///
+    /// # Errors
+    /// As the one or the other.
+    pub fn enter_as_caller(&self) -> io::Result<()> {
+        match rustix::process::geteuid().is_root() {
+            true => self.enter().map_err(io::Error::from_raw_os_error),
+            false => self.enter_as_user(),
+        }
+    }
+
     fn move_as_user(&self) -> io::Result<()> {
         let (user, group) = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
         leave_machine(libc::CLONE_NEWUSER).map_err(io::Error::from_raw_os_error)?;

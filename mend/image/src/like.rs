@@ -1,5 +1,5 @@
-//! What starts need, told by an older image of the directory. After an upgrade recordings no longer fit, but most of what
-//! a start needs still lies in files of the same names.
+//! What starts need, told by an older image of the directory. After an upgrade recordings no longer fit, but most of
+//! what a start needs still lies in files of the same names.
 
 use crate::about::About;
 use crate::format::BLOCK;
@@ -21,8 +21,8 @@ pub struct Older {
     pub lost: BTreeSet<PathBuf>,
 }
 
-/// What starts need of the files in `now`, as far as the older image tells. Of a file that has another size now the same
-/// share is taken, which is a guess: what an upgrade moved in it nobody has seen.
+/// What starts need of the files in `now`, as far as the older image tells. Of a file that has another size now the
+/// same share is taken, which is a guess: what an upgrade moved in it nobody has seen.
 ///
 /// # Errors
 /// An index of the image is damaged.

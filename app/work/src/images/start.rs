@@ -58,12 +58,10 @@ impl Besides {
     /// The kernel does not allow it; nothing is covered then.
     pub fn without_image(&self) -> std::io::Result<()> {
         let covers = &self.without;
-        let entered = match () {
-            () if covers.is_empty() => return Ok(()),
-            () if rustix::process::geteuid().is_root() => covers.enter().map_err(std::io::Error::from_raw_os_error),
-            () => covers.enter_as_user(),
-        };
-        entered.inspect_err(|_| covers.uncover())
+        match covers.is_empty() {
+            true => Ok(()),
+            false => covers.enter_as_caller().inspect_err(|_| covers.uncover()),
+        }
     }
 }
 
@@ -73,6 +71,16 @@ enum Fit {
     Own(Opened),
     /// By anybody, who gets it from where it is mounted.
     Shared(Shared, File),
+}
+
+/// As root it is mounted for this program alone, or comes from where it is mounted for all, if the program stays root:
+/// what others have unpacked of it is in memory there, and that nothing in it has rights of its own changes nothing.
+fn of_root(opened: Opened, account: Option<&Account>) -> Fit {
+    let mounted = if account.is_none() { shared::of(&opened.path).ok().flatten() } else { None };
+    match mounted.filter(|shared| Identity::of(&opened.file).is_ok_and(|identity| identity == shared.identity)) {
+        Some(shared) => Fit::Shared(shared, opened.file),
+        None => Fit::Own(opened),
+    }
 }
 
 impl Fit {
@@ -107,7 +115,10 @@ impl Fit {
 pub fn start(asked: &Start<'_>, complain: &dyn Fn(&Error)) -> Result<NoProgram> {
     let account = asked.user.account()?;
     let fit = match rustix::process::geteuid().is_root() {
-        true => own(asked.image, asked.check_all, asked.of, account.as_ref()).map(Fit::Own),
+        true => {
+            let account = account.as_ref();
+            own(asked.image, asked.check_all, asked.of, account).map(|opened| of_root(opened, account))
+        }
         false => shared(asked.image, asked.check_all, asked.of),
     };
     let mut manifest = fit.as_ref().map(reads).unwrap_or_default();
@@ -215,15 +226,15 @@ pub(super) fn refused(image: &Path) -> Option<Error> {
     shared(image, false, Of::Directory).err()
 }
 
-/// As [`cover`], from where it is mounted: in a namespace of users of this process's own. Nothing is read around faults
-/// on it anyway.
+/// As [`cover`], from where it is mounted: an ordinary user in a namespace of users of this process's own. Nothing is
+/// read around faults on it anyway.
 fn cover_from(shared: &Shared, besides: &Covers) -> Result<()> {
     let directory = Path::new(&shared.about.origin.directory);
     let here = std::env::current_dir().ok().filter(|here| here.starts_with(directory));
     let covers = Covers::new([(&*shared.place(), directory)])?;
     let others = || besides.cover().map_err(std::io::Error::from_raw_os_error);
     let covered =
-        covers.enter_as_user().and_then(|()| others()).and_then(|()| here.map_or(Ok(()), std::env::set_current_dir));
+        covers.enter_as_caller().and_then(|()| others()).and_then(|()| here.map_or(Ok(()), std::env::set_current_dir));
     covered.map_err(|cause| {
         besides.uncover();
         covers.uncover();
