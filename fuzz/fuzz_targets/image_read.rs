@@ -4,8 +4,10 @@
 
 use image::about::About;
 use image::crc32c;
+use image::like;
 use image::read::{Image, Source};
 use libfuzzer_sys::fuzz_target;
+use model::Bytes;
 
 fuzz_target!(|input: &[u8]| {
     let _ = About::decode(input.len() as u64, &mut |at, bytes| input.read_into(at, bytes));
@@ -21,6 +23,12 @@ fuzz_target!(|input: &[u8]| {
     let Ok(image) = Image::open(&source) else { return };
     let Ok(contents) = image.contents() else { return };
     let _ = image.unused(&contents, 4096);
+    // What it has in front lies in the files, whatever they are.
+    let needs =
+        like::needs((Bytes(8192), Bytes(u64::MAX)), &image, &contents, &contents.tree).unwrap_or_default().needs;
+    for need in needs {
+        assert!((need.page + need.pages - 1) * 4096 < contents.tree.nodes[need.file].size);
+    }
     for (number, node) in contents.tree.nodes.iter().enumerate().filter(|(_, node)| node.is_file()) {
         let mut len = 0;
         let mut count = |piece: &[u8]| {

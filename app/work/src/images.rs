@@ -197,7 +197,8 @@ impl Subject {
         let (image, contents) = opened.contents()?;
         let tree = Tree::walk(root, Detail::Whole)?;
         let sum = tree.sum();
-        let Older { needs, lost } = like::needs(&opened.about, &image, &contents, &tree)
+        let in_front = (opened.about.by_all, opened.about.start);
+        let Older { needs, lost } = like::needs(in_front, &image, &contents, &tree)
             .map_err(|why| Error::on(Exit::Data, "cannot read the older image", older).because(why))?;
         let directory = root.to_str().map(str::to_owned).ok_or_else(|| no_utf8(root))?;
         let origin = Origin { directory, source: OLDER.to_owned(), ..origin };
