@@ -49,7 +49,7 @@ def compiled(folder):
     with open(source, "w", encoding="ascii") as file:
         functions = "\n".join(body.format(number) for number in range(FUNCTIONS))
         file.write(PROGRAM % {"functions": functions, "names": ",".join(f"f{number}" for number in order)})
-    subprocess.run(["cc", "-O1", source, "-o", program], check=True)
+    subprocess.run(["cc", "-O2", source, "-o", program], check=True)
     return program
 
 
