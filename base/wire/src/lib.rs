@@ -29,14 +29,15 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// The numbers of a packed field ([`Message::packed`]), up to the first one that is not whole.
-    pub fn numbers(self) -> impl Iterator<Item = u64> + use<'a> {
-        let mut rest = self.bytes();
-        std::iter::from_fn(move || {
+    /// The numbers of a packed field ([`Message::packed`]); `None`: one of them is not whole.
+    pub fn numbers(self) -> Option<Vec<u64>> {
+        let (mut numbers, mut rest) = (Vec::new(), self.bytes());
+        while !rest.is_empty() {
             let (number, behind) = varint(rest)?;
+            numbers.push(number);
             rest = behind;
-            Some(number)
-        })
+        }
+        Some(numbers)
     }
 
     /// The text; what is not UTF-8 is replaced.
@@ -179,7 +180,8 @@ mod tests {
         let mut packed = Message::default();
         packed.packed(4, [1, 300]);
         assert_eq!(Fields::of(&packed.0).collect::<Vec<_>>(), [(4, Value::Bytes(&[1, 0xac, 2]))]);
-        assert_eq!(Value::Bytes(&[1, 0xac, 2, 0x80]).numbers().collect::<Vec<_>>(), [1, 300], "the last is cut");
+        assert_eq!(Value::Bytes(&[1, 0xac, 2]).numbers(), Some(vec![1, 300]));
+        assert_eq!(Value::Bytes(&[1, 0xac, 2, 0x80]).numbers(), None, "the last is cut");
         let mut cut = Fields::of(&message.0[..message.0.len() - 1]);
         assert_eq!((cut.by_ref().count(), cut.rest() > 0), (2, true));
     }

@@ -313,10 +313,8 @@ pub fn changed_since(opened: &Opened, known: &Tree, directory: &Path, of: Of) ->
         ONLY_THERE => format!("{} is gone", first.path),
         what => format!("{} {what}", first.path),
     });
-    Ok(match of {
-        Of::Directory => Some(first.unwrap_or_else(|| "something in it was written or renamed".to_owned())),
-        Of::Copy | Of::Unchanged => first,
-    })
+    let unnamed = || (of == Of::Directory).then(|| "something in it was written or renamed".to_owned());
+    Ok(first.or_else(unnamed))
 }
 
 /// Whether the inodes alone tell that nothing was changed. If not, names have to be looked at: that is slower, but

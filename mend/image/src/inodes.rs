@@ -7,7 +7,7 @@
 
 use crate::about::MOST_PLACES;
 use crate::tree::Tree;
-use model::{Bytes, DiskOffset};
+use model::{Bytes, DiskOffset, joined};
 use os::extents::{Extent, ExtentKind, extents};
 use os::handle::Handle;
 use std::fs::File;
@@ -53,26 +53,20 @@ pub(crate) fn of(root: &Path, tree: &Tree) -> io::Result<Vec<u8>> {
 /// # Errors
 /// A directory cannot be opened; the file system does not tell.
 pub(crate) fn places(root: &Path, tree: &Tree) -> io::Result<Vec<(DiskOffset, Bytes)>> {
-    let mut found: Vec<(DiskOffset, Bytes)> = Vec::new();
     if rustix::fs::statfs(root)?.f_type as u64 != EXT {
-        return Ok(found);
+        return Ok(Vec::new());
     }
+    let mut spans = Vec::new();
     for node in &tree.nodes {
         if !node.children.iter().any(|(_, child)| tree.nodes[*child].is_directory()) {
             continue;
         }
         let is_there = |extent: &Extent| extent.kind == ExtentKind::Data;
         let there = extents(&File::open(root.join(&node.path))?)?.into_iter().filter(is_there);
-        found.extend(there.filter_map(|extent| Some((extent.disk?, extent.len))));
+        spans.extend(there.filter_map(|extent| Some((extent.disk?.0, extent.disk?.0 + extent.len.0 + NEAR))));
     }
-    found.sort_unstable();
-    found.dedup_by(|(next, len), (at, sum)| {
-        let is_near = next.0 <= at.0 + sum.0 + NEAR;
-        if is_near {
-            sum.0 = sum.0.max(next.0 + len.0 - at.0);
-        }
-        is_near
-    });
+    let whole = |(from, to): (u64, u64)| (DiskOffset(from), Bytes(to - NEAR - from));
+    let found: Vec<(DiskOffset, Bytes)> = joined(spans).into_iter().map(whole).collect();
     let is_much = found.iter().map(|(_, len)| len.0).sum::<u64>() > MOST_PLACES.0;
     Ok(if is_much { Vec::new() } else { found })
 }

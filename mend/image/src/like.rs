@@ -22,8 +22,8 @@ pub struct Older {
 }
 
 /// What starts need of the files in `now`, as far as the older image tells: up to `by_all` lies what all needed, up to
-/// `start` what any did ([`crate::about::About`]). Of a file that has another size now the
-/// same share is taken, which is a guess: what an upgrade moved in it nobody has seen.
+/// `start` what any did ([`crate::about::About`]). Of a file that has another size now the same share is taken, which
+/// is a guess: what an upgrade moved in it nobody has seen.
 ///
 /// # Errors
 /// An index of the image is damaged.

@@ -155,13 +155,20 @@ pub fn remove(installation: &Installation) -> Result<Removed> {
 /// does: where its directory was changed, it is made anew before, in the order of the old one.
 ///
 /// # Errors
-/// It, or its directory, is not as it was; this is not root; see [`shared::mount`]. What was mounted stays then.
+/// It, or its directory, is not as it was; this is not root; see [`shared::mount`]. What was mounted stays then, if it
+/// is not the kernel that refuses the new one.
 pub fn mount(image: &Path, remakes: bool) -> Result<Shared> {
     let mut opened = Opened::open(image)?;
-    if remakes && is_changed(&opened)? {
+    if let Err(error) = check_now(&opened, Of::Directory) {
+        if !remakes || !is_changed(&opened)? {
+            return Err(error);
+        }
         opened = remade(&opened)?;
+        check_now(&opened, Of::Directory)?;
+        if let Some(older) = shared::of(image)? {
+            shared::unmount(&older)?;
+        }
     }
-    check_now(&opened, Of::Directory)?;
     shared::mount(&opened)
 }
 
@@ -171,7 +178,7 @@ fn is_changed(opened: &Opened) -> Result<bool> {
     Ok(check::changed_since(opened, &contents.tree, directory, Of::Directory)?.is_some())
 }
 
-/// The image again, of its directory as it is now, in the place of the old one, mounted or not.
+/// The image again, of its directory as it is now, in the place of the old one.
 fn remade(older: &Opened) -> Result<Opened> {
     shared::check_open_to_all(older)?;
     let About { origin, compression, .. } = &older.about;
@@ -179,10 +186,6 @@ fn remade(older: &Opened) -> Result<Opened> {
     let compression = Compression::of_name(compression).ok_or_else(unknown)?;
     let wanted = Wanted { directory: Path::new(&origin.directory), order: Order::Like(&older.path), compression };
     make(&wanted, &older.path, Existing::Replace)?;
-    let path = fs::canonicalize(&older.path).unwrap_or_else(|_| older.path.clone());
-    if let Some(mounted) = shared::all()?.iter().find(|shared| shared.image == path && shared.is_mounted()) {
-        shared::unmount(mounted)?;
-    }
     Opened::open(&older.path)
 }
 

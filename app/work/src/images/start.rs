@@ -261,10 +261,6 @@ fn own(path: &Path, check_all: bool, of: Of, account: Option<&Account>) -> Resul
     if check_all {
         opened.check_data()?;
     }
-    if of == Of::Directory {
-        // Asked for at once; looking at it waits for each as it needs it.
-        preload::run::prepare(&directories(&opened.about), Engine::ReadAhead, Window::All);
-    }
     check_now(&opened, of)?;
     Ok(opened)
 }
@@ -274,6 +270,10 @@ fn own(path: &Path, check_all: bool, of: Of, account: Option<&Account>) -> Resul
 /// # Errors
 /// What the kernel would interpret of it is damaged; its directory is not as it was.
 pub(super) fn check_now(opened: &Opened, of: Of) -> Result<()> {
+    if of == Of::Directory && !opened.about.places.is_empty() {
+        // Asked for at once; looking at the directory waits for each as it needs it.
+        preload::run::prepare(&directories(&opened.about), Engine::ReadAhead, Window::All);
+    }
     let (image, contents) = opened.contents()?;
     // The kernel gets nothing that thaw's own reader refuses.
     check::unused(opened, (&image, &contents))?;
@@ -316,14 +316,14 @@ fn reads(fit: &Fit) -> Manifest {
     let ((file, path), image) = (fit.file(), fit.about());
     let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     // Its sums were compared: there is nothing else to compare.
-    reads_of(Kind::Changing, file.metadata(), path, &[(0, image.start.0)])
+    reads_of(Kind::Changing, file.metadata(), path, [(0, image.start.0)])
 }
 
 /// The blocks of the image's directory on its disk, as reads.
 fn directories(image: &About) -> Manifest {
     let path = Path::new(&image.origin.directory);
-    let places: Vec<(u64, u64)> = image.places.iter().map(|(at, len)| (at.0, len.0)).collect();
-    reads_of(Kind::Device, path.metadata(), path.to_owned(), &places)
+    let places = image.places.iter().map(|(at, len)| (at.0, len.0));
+    reads_of(Kind::Device, path.metadata(), path.to_owned(), places)
 }
 
 /// Stretches of a file, or of the device under it, in this order.
@@ -331,14 +331,14 @@ fn reads_of(
     kind: Kind,
     about: std::io::Result<std::fs::Metadata>,
     path: PathBuf,
-    stretches: &[(u64, u64)],
+    stretches: impl IntoIterator<Item = (u64, u64)>,
 ) -> Manifest {
     let (dev, ino, size) = about.map_or((0, 0, 0), |about| (about.dev(), about.ino(), about.len()));
     let entry = Entry { kind, dev, ino, size: Bytes(size), mtime_ns: 0, identity: None, path };
     let longest = manifest::LONGEST.0;
-    let pieces = stretches.iter().flat_map(|(from, len)| {
-        let ends = from.saturating_add(*len);
-        (*from..ends).step_by(longest as usize).map(move |at| (at, longest.min(ends - at)))
+    let pieces = stretches.into_iter().flat_map(|(from, len)| {
+        let ends = from.saturating_add(len);
+        (from..ends).step_by(longest as usize).map(move |at| (at, longest.min(ends - at)))
     });
     let reads = pieces.zip(0..).map(|((at, len), rank)| Read {
         file: FileIndex(0),

@@ -47,6 +47,15 @@ fn a_wait_of_a_thread_that_has_ended_is_its_end() {
 }
 
 #[test]
+fn what_passes_between_a_threads_end_and_thaws_look_has_a_reason_of_its_own() {
+    let mut trace = drawn::trace(1, &["main|RRRR", "~late|....R"]);
+    trace.threads[0].end = Some(ms(4));
+    trace.ready = ms(6);
+    let last = walked(&trace).pop().unwrap();
+    assert_eq!((last.from, last.whose), (ms(4), Whose::Unexplained(READ_LATE)));
+}
+
+#[test]
 fn who_holds_the_lock_owns_the_wait() {
     let steps = expect(
         2,

@@ -137,17 +137,16 @@ fn encode(known: &Known) -> model::Result<Vec<u8>> {
     Ok(message.0)
 }
 
-/// What is read of kept bytes, whatever they are.
+/// What is read of kept bytes, whatever they are; `None`: they are not what [`encode`] makes.
 pub fn decode(bytes: &[u8]) -> Option<Known> {
     let mut fields = Fields::of(bytes);
     let mut field = |number| fields.next().filter(|(found, _)| *found == number).map(|(_, value)| value);
     let facts = serde_json::from_slice(field(FACTS)?.bytes()).ok()?;
-    let offsets: Vec<u64> = sums(field(OFFSETS)?.numbers()).collect::<Option<_>>()?;
-    let lengths: Vec<u64> = field(LENGTHS)?.numbers().collect();
-    let entered = sums(field(ENTERED)?.numbers());
-    let index = |index: Option<u64>| usize::try_from(index?).ok().filter(|index| *index < offsets.len());
-    let entered = entered.map(index).collect::<Option<_>>()?;
-    if lengths.len() != offsets.len() {
+    let offsets = sums(field(OFFSETS)?.numbers()?)?;
+    let lengths = field(LENGTHS)?.numbers()?;
+    let index = |index| usize::try_from(index).ok().filter(|index| *index < offsets.len());
+    let entered = sums(field(ENTERED)?.numbers()?)?.into_iter().map(index).collect::<Option<_>>()?;
+    if lengths.len() != offsets.len() || fields.rest() > 0 {
         return None;
     }
     let functions = offsets.iter().zip(lengths).map(|(offset, len)| Function { offset: *offset, len }).collect();
@@ -160,11 +159,13 @@ fn steps(numbers: impl Iterator<Item = u64>) -> impl Iterator<Item = u64> {
 }
 
 /// The numbers again; `None` behind the largest that there is.
-fn sums(steps: impl Iterator<Item = u64>) -> impl Iterator<Item = Option<u64>> {
-    steps.scan(Some(0_u64), |sum, step| {
-        *sum = sum.and_then(|sum| sum.checked_add(step));
-        Some(*sum)
-    })
+fn sums(mut steps: Vec<u64>) -> Option<Vec<u64>> {
+    let mut sum = 0_u64;
+    for step in &mut steps {
+        sum = sum.checked_add(*step)?;
+        *step = sum;
+    }
+    Some(steps)
 }
 
 #[cfg(test)]
