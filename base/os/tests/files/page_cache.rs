@@ -143,14 +143,13 @@ fn a_locked_file_is_told_from_a_mapped_one() {
         let file = cold_file(&path, 8);
         let lock = Locked::new(&file, 8 * PAGE);
         let holders = cache::who_maps(&[&path]);
-        let me = std::process::id();
-        assert_eq!(
-            holders[&path].iter().map(|holder| (holder.pid, holder.how)).collect::<Vec<_>>(),
-            [(me, Grip::Locked)]
-        );
+        // A test beside this one may be starting a program: until it is executed, the new process maps the file too.
+        let mine = holders[&path].iter().filter(|holder| holder.pid == std::process::id());
+        assert_eq!(mine.map(|holder| holder.how).collect::<Vec<_>>(), [Grip::Locked]);
         cache::evict(&file).unwrap();
         assert_eq!(whole(&file).resident, 8);
         drop(lock);
+        assert!((0..1000).any(|_| cache::who_maps(&[&path]).is_empty()), "nobody maps it any longer");
         cache::evict(&file).unwrap();
         assert_eq!(whole(&file).resident, 0);
     });
