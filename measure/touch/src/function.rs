@@ -45,6 +45,8 @@ mod kept;
 #[cfg(target_arch = "x86_64")]
 mod library;
 #[cfg(target_arch = "x86_64")]
+mod loader;
+#[cfg(target_arch = "x86_64")]
 mod memory;
 #[cfg(target_arch = "x86_64")]
 mod module;

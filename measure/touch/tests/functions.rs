@@ -208,6 +208,60 @@ fn a_page_of_functions_that_were_called_elsewhere_stops_a_child_once() {
     assert!(more < 60, "{stops} stops of {calls} calls, alone {others_stops} of {others_calls}");
 }
 
+/// Functions of `loaded.c` in a library that were called, by name.
+fn of_library(watched: &Watched, library: &Path) -> Vec<String> {
+    let names = watched.calls(library).into_iter().filter_map(|(_, name)| name.map(str::to_owned));
+    let mut names: Vec<_> = names.filter(|name| name.starts_with("l0")).collect();
+    names.sort_unstable();
+    names
+}
+
+#[test]
+fn libraries_and_handlers_cost_no_stops_each() {
+    let Some(workshop) = Workshop::new() else { return };
+    // So many libraries that the loader maps, and where it is told to look for them.
+    let linked = |name: &str, count: usize| {
+        let libraries = (0..count).map(|number| {
+            workshop.compile("loaded.c", &format!("{name}{number}.so"), &["-DLIBRARY", "-shared", "-fPIC"])
+        });
+        let mut flags = vec!["-Wl,--no-as-needed".to_owned()];
+        flags.extend(libraries.map(|library| library.expect("it compiles").display().to_string()));
+        workshop.compile("loaded.c", name, &flags.iter().map(String::as_str).collect::<Vec<_>>()).expect("it compiles")
+    };
+    if workshop.compile("loaded.c", "none", &[]).is_none() {
+        return;
+    }
+    let beside_calls = |watched: &Watched| watched.rows.info.records.cast_signed() - watched.rows.touches.len() as i64;
+    let (one, many) = (linked("one", 1), linked("many", 21));
+    let of_one = watch([one.as_os_str()]);
+    assert_eq!(of_library(&of_one, &workshop.path("one0.so")).len(), 3, "{}", of_one.cannot());
+    let of_many = watch([many.as_os_str()]);
+    let more = beside_calls(&of_many) - beside_calls(&of_one);
+    assert!(more < 20, "{more} more stops for twenty libraries");
+    let of_handlers = watch([one.as_os_str(), "500".as_ref()]);
+    let more = beside_calls(&of_handlers) - beside_calls(&of_one);
+    assert!(more < 20, "{more} more stops for five hundred handlers");
+}
+
+#[test]
+fn what_the_loader_calls_is_seen_and_where_another_library_audits_it_too() {
+    let Some(workshop) = Workshop::new() else { return };
+    let Some(audit) = workshop.compile("loaded.c", "audit.so", &["-DAUDIT", "-shared", "-fPIC"]) else { return };
+    let library = workshop.compile("loaded.c", "library.so", &["-DLIBRARY", "-shared", "-fPIC"]).unwrap();
+    let program = workshop.compile("loaded.c", "program", &["-Wl,--no-as-needed", library.to_str().unwrap()]).unwrap();
+    let audits = format!("LD_AUDIT={}", audit.display());
+    for words in [vec![program.as_os_str()], vec!["env".as_ref(), audits.as_ref(), program.as_os_str()]] {
+        let watched = watch(words);
+        assert_eq!(
+            of_library(&watched, &library),
+            ["l00_asks", "l01_chosen", "l02_constructs"],
+            "{}",
+            watched.cannot()
+        );
+        assert!(!watched.cannot().contains("before its first instruction"), "{}", watched.cannot());
+    }
+}
+
 #[test]
 fn functions_of_a_large_file_note_their_calls_themselves_and_nothing_else_changes() {
     let Some(workshop) = Workshop::new() else { return };

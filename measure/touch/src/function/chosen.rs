@@ -1,7 +1,7 @@
 //! Functions of a file that a user chose, and how the calls of each can be counted.
 
 use super::displaced::{self, HEAD, Piece};
-use super::jumped::branches_into;
+use super::jumped::{Branches, branches_into};
 use super::patterns::Patterns;
 use super::shared::writes_text;
 use super::starts::{Function, Hooks, Texts, each_named};
@@ -81,7 +81,7 @@ pub fn add_missing(functions: &mut Vec<Function>, meant: &BTreeMap<u64, Meant>) 
 pub fn choose(bytes: &[u8], functions: &[Function], hooks: &Hooks, meant: BTreeMap<u64, Meant>) -> Vec<Chosen> {
     let is_32 = bytes.get(4) == Some(&1);
     let writes_text = !is_32 && writes_text(bytes);
-    let is_hook = |offset| [hooks.entry, hooks.loader, hooks.sigaction].contains(&Some(offset));
+    let is_hook = |offset| [hooks.entry, hooks.loader, hooks.relocating, hooks.sigaction].contains(&Some(offset));
     let mut chosen: Vec<Chosen> = meant
         .into_iter()
         .filter_map(|(offset, meant)| {
@@ -127,25 +127,14 @@ fn leave_entered(text: &[u8], from: u64, functions: &[Function], chosen: &mut [C
     if places.is_empty() {
         return;
     }
+    let mut branches = Branches::of(text, from, functions);
     for (place, source) in branches_into(text, from, &places) {
         if let Some(number) = numbers.get(place)
-            && is_branch(text, from, functions, source)
+            && branches.may_be(source)
         {
             chosen[*number].jump = Err("other code jumps into what a jump would replace");
         }
     }
-}
-
-/// Whether a branch at an offset is one, and not a part of another instruction: by the instructions of the function
-/// that it is in. Where nobody knows one, it is.
-fn is_branch(text: &[u8], from: u64, functions: &[Function], source: u64) -> bool {
-    let after = functions.partition_point(|function| function.offset <= source);
-    let Some(function) = after.checked_sub(1).map(|last| functions[last]) else { return true };
-    if function.offset < from || source - function.offset >= function.len {
-        return true;
-    }
-    let code = part(text, function.offset - from, function.len);
-    displaced::is_instruction(code, (source - function.offset) as usize).unwrap_or(true)
 }
 
 #[cfg(test)]

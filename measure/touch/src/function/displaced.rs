@@ -7,7 +7,7 @@
 use super::stub::JUMP;
 use iced_x86::{
     BlockEncoder, BlockEncoderOptions, Code, Decoder, DecoderOptions, FlowControl, Instruction, InstructionBlock,
-    MemoryOperand, Register,
+    MemoryOperand, OpKind, Register,
 };
 
 /// So much of a function is looked at for its first instructions: a jump begins in the last byte of `endbr64` at the
@@ -29,14 +29,35 @@ pub struct Piece {
     ends: bool,
 }
 
+impl Piece {
+    /// Whether one of them is a call: then what is made of them holds an address of the function's.
+    pub fn calls(&self, code: &[u8]) -> bool {
+        let code = code.get(self.skipped..self.skipped + self.len).unwrap_or_default();
+        let is_call = |it: Instruction| matches!(it.flow_control(), FlowControl::Call | FlowControl::IndirectCall);
+        decoder(code, 0).into_iter().any(is_call)
+    }
+}
+
 /// Which instructions have to go for a jump behind an `endbr64`, which stays. `code` is the function's begin, up to
 /// [`HEAD`] bytes; so many of them belong to the function (0: nobody knows), and so many may be written.
 ///
 /// # Errors
 /// Why a jump does not fit, in words.
 pub fn for_jump(code: &[u8], len: u64, room: u64) -> Result<Piece, &'static str> {
-    const SHORT: &str = "it is too short for a jump";
     let skipped = if code.starts_with(&ENDBR64) { ENDBR64.len() } else { 0 };
+    behind(skipped, code, len, room)
+}
+
+/// The same for a jump in the place of the very first bytes.
+///
+/// # Errors
+/// Why a jump does not fit, in words.
+pub fn for_jump_at_begin(code: &[u8], len: u64, room: u64) -> Result<Piece, &'static str> {
+    behind(0, code, len, room)
+}
+
+fn behind(skipped: usize, code: &[u8], len: u64, room: u64) -> Result<Piece, &'static str> {
+    const SHORT: &str = "it is too short for a jump";
     let end = skipped + JUMP;
     if room < end as u64 || code.len() < end {
         return Err(SHORT);
@@ -169,18 +190,24 @@ fn is_filler(decoder: &mut Decoder<'_>, end: usize) -> bool {
     true
 }
 
-/// Whether an instruction begins at an offset of a function's code, with which the function begins; `None`: the code
-/// cannot be read so far.
-pub fn is_instruction(code: &[u8], offset: usize) -> Option<bool> {
+/// At which bytes of a function's code an instruction begins. `None`: they do not end where the code ends, or one of its
+/// own branches leads between them.
+pub fn instructions(code: &[u8]) -> Option<Vec<bool>> {
+    let mut begins = vec![false; code.len()];
+    let mut targets = Vec::new();
     let mut decoder = decoder(code, 0);
     let mut instruction = Instruction::default();
-    while decoder.position() < offset {
+    while decoder.can_decode() {
+        begins[decoder.position()] = true;
         decoder.decode_out(&mut instruction);
         if instruction.is_invalid() {
             return None;
         }
+        if matches!(instruction.op0_kind(), OpKind::NearBranch64) {
+            targets.extend(usize::try_from(instruction.near_branch64()));
+        }
     }
-    Some(decoder.position() == offset)
+    targets.iter().all(|target| begins.get(*target).is_none_or(|is_begin| *is_begin)).then_some(begins)
 }
 
 /// Whether a jump of a function leads to its own begin: a loop, or a call of itself that the compiler made one.
@@ -286,9 +313,17 @@ mod tests {
         assert!(!jumps_to_its_begin(&[0x85, 0xff, 0xeb, 0xfd]));
         // call to itself
         assert!(!jumps_to_its_begin(&[0xe8, 0xfb, 0xff, 0xff, 0xff]));
-        assert_eq!(is_instruction(&[0x85, 0xff, 0xeb, 0xfc], 2), Some(true));
-        assert_eq!(is_instruction(&[0x85, 0xff, 0xeb, 0xfc], 3), Some(false));
-        assert_eq!(is_instruction(&[0x06, 0xff], 2), None);
+    }
+
+    #[test]
+    fn instructions_agree_with_length_and_branches_or_are_not_known() {
+        assert_eq!(instructions(&[0x85, 0xff, 0xeb, 0xfc]), Some(vec![true, false, true, false]));
+        // Into the middle of the first one; out of the function; cut off; none of 64-bit code.
+        assert_eq!(instructions(&[0x85, 0xff, 0xeb, 0xfd]), None);
+        assert!(instructions(&[0x85, 0xff, 0xeb, 0x7f]).is_some());
+        assert_eq!(instructions(&[0x85, 0xff, 0xeb]), None);
+        assert_eq!(instructions(&[0x06, 0xff]), None);
+        assert_eq!(instructions(&[]), Some(Vec::new()));
     }
 
     proptest! {
@@ -302,7 +337,7 @@ mod tests {
                     prop_assert!(moved.len() <= MOST && !moved.is_empty());
                 }
             }
-            is_instruction(&code, 20);
+            instructions(&code);
             jumps_to_its_begin(&code);
         }
     }

@@ -6,6 +6,7 @@
 //! process has a page of its own; a table of the entries; the log. A process maps it twice, the text where the file's
 //! was, and all of it, writable, at a distance from there that is the same in each process.
 
+use super::displaced::{self, HEAD};
 use super::entries::{Entry, Head, LOG_HEAD, Log, Record};
 use super::module::Module;
 use super::shared::{Clock, MOST, REACH, Shared, away, clock_is_constant, is_free, memory_file, write, writes_text};
@@ -31,6 +32,10 @@ const WINDOW: u64 = 8;
 const LINE: u64 = 64;
 /// So much text is made at once: it stays in the processor's cache.
 const PIECE: usize = 256 << 10;
+/// `cmp edi, SIGTRAP; jne +1; int3`
+const GUARD: [u8; 6] = [0x83, 0xff, libc::SIGTRAP as u8, 0x75, 1, TRAP];
+/// Where in it the trap is.
+const GUARD_TRAP: u64 = 5;
 
 /// Where the writable view of an image is to be.
 #[derive(Clone, Copy, Debug)]
@@ -56,7 +61,7 @@ impl Parts {
     fn of(text: u64, entries: u64) -> Self {
         let pages = |bytes: u64| bytes.next_multiple_of(PAGE);
         let code = pages(text);
-        let space = code + pages(stubs_begin() as u64 + entries * STUB as u64);
+        let space = code + pages(guard_begin(entries as usize) as u64 + (GUARD.len() + displaced::MOST) as u64);
         let table = space + PAGE;
         let log = table + pages(entries * size_of::<Entry>() as u64);
         let end = log + pages(LOG_HEAD as u64 + entries * size_of::<Record>() as u64);
@@ -67,6 +72,11 @@ impl Parts {
 /// Where in the code the first stub begins.
 fn stubs_begin() -> usize {
     stub::code().0.len().next_multiple_of(LINE as usize)
+}
+
+/// Where in the code the guard begins.
+fn guard_begin(entries: usize) -> usize {
+    stubs_begin() + entries * STUB
 }
 
 /// A first call.
@@ -97,6 +107,10 @@ pub struct Image {
     functions: Vec<usize>,
     /// Pages of the text that are mapped from here.
     runs: Vec<Range<u64>>,
+    /// The C library's `sigaction`, if it is in the text: when its first call is noted, its entry becomes a jump to the
+    /// guard, which stops for SIGTRAP and goes on with the function for all other signals. A breakpoint would stop for
+    /// each, and programs set hundreds.
+    guarded: Option<usize>,
     clock: Clock,
 }
 
@@ -114,8 +128,16 @@ impl Image {
         module.find_entered((from, len));
         let module = &*module;
         let text = module.bytes(from, len as usize);
-        let runs = runs(module, from, text.len() as u64);
-        let functions = armed(module, from, text, &runs);
+        let plan = |guarded: Option<usize>| {
+            let runs = runs(module, from, text.len() as u64, guarded);
+            let functions = armed(module, from, text, &runs);
+            (runs, functions, guarded)
+        };
+        let has_guarded = |(_, functions, guarded): &(_, Vec<usize>, Option<usize>)| {
+            guarded.is_none_or(|guarded| functions.binary_search(&guarded).is_ok())
+        };
+        let (runs, functions, guarded) =
+            Some(plan(guardable(module, from, text))).filter(has_guarded).unwrap_or_else(|| plan(None));
         let parts = Parts::of(text.len() as u64, functions.len() as u64);
         // The table's numbers and offsets have 32 bits.
         if functions.len() < LEAST || parts.end > MOST {
@@ -130,7 +152,7 @@ impl Image {
         let memory = Shared::of(&fd, parts.end as usize)?;
         let clock = Clock::now();
         let file = File::from(fd);
-        let image = Self { file, inode, memory, from, parts, away, functions, runs, clock };
+        let image = Self { file, inode, memory, from, parts, away, functions, runs, guarded, clock };
         image.fill(module, text)?;
         Ok(Some(image))
     }
@@ -149,7 +171,8 @@ impl Image {
             text: from_code(0) - away,
             space: from_code(parts.space),
         };
-        let mut stubs = vec![0; stubs_begin() + self.functions.len() * STUB];
+        let guard_at = guard_begin(self.functions.len());
+        let mut stubs = vec![0; guard_at];
         stubs[..code.len()].copy_from_slice(code);
         write(&mut stubs, 0, head);
         let mut table = vec![0; self.functions.len() * size_of::<Entry>()];
@@ -176,6 +199,13 @@ impl Image {
                 stubs[stub_at..stub_at + STUB].copy_from_slice(&stub);
                 let mut original = [0; 8];
                 original[..JUMP].copy_from_slice(&text[in_text..in_text + JUMP]);
+                if self.guarded == Some(index) {
+                    let way = away + (parts.code as usize + guard_at) as i64 - in_text as i64;
+                    let room = text.len() - in_text;
+                    let guard = guard(&text[in_text..in_text + room.min(HEAD)], way).ok_or_else(too_far)?;
+                    original[..JUMP].copy_from_slice(&stub::jump(0, way).ok_or_else(too_far)?);
+                    stubs.splice(guard_at.., guard);
+                }
                 let entry = Entry { offset: in_text as u32, claimed: 0, original: u64::from_le_bytes(original) };
                 write(&mut table, number * size_of::<Entry>(), entry);
                 let jump = stub::jump(in_text as i64, away + (parts.code as usize + stub_at) as i64);
@@ -195,6 +225,14 @@ impl Image {
     /// How far below the text the next image has to begin that any process may map together with this one.
     pub fn below(&self) -> u64 {
         self.away.unsigned_abs()
+    }
+
+    /// Where a process stops for `sigaction` of SIGTRAP that has the text's byte at an offset of the file here; what
+    /// follows goes on with the function. `None`: a breakpoint does it, or nothing.
+    pub fn guard(&self, address: u64, offset_in_file: u64) -> Option<u64> {
+        self.guarded?;
+        let trap = self.parts.code + guard_begin(self.functions.len()) as u64 + GUARD_TRAP;
+        Some(address.wrapping_sub(offset_in_file - self.from).wrapping_add_signed(self.away).wrapping_add(trap))
     }
 
     /// The memory as `/proc/PID/maps` names it.
@@ -308,10 +346,12 @@ pub fn is_worthwhile(module: &Module, from: u64, len: u64) -> bool {
 
 /// Pages of the text without places that the tracer watches for itself, whose traps are set again and again, and each
 /// process has its own; and without code that the program copies, which it may map again from its file.
-fn runs(module: &Module, from: u64, len: u64) -> Vec<Range<u64>> {
+fn runs(module: &Module, from: u64, len: u64, guarded: Option<usize>) -> Vec<Range<u64>> {
     let end = len.next_multiple_of(PAGE);
+    let guarded = guarded.map(|index| module.functions[index].offset);
     let mut hooked: Vec<u64> = module
         .hooked()
+        .filter(|offset| Some(*offset) != guarded)
         .filter_map(|offset| offset.checked_sub(from))
         .filter(|at| *at < end)
         .map(|at| at / PAGE * PAGE)
@@ -326,6 +366,23 @@ fn runs(module: &Module, from: u64, len: u64) -> Vec<Range<u64>> {
     let begins = std::iter::once(0).chain(hooked.iter().map(|page| page + PAGE));
     let ends = hooked.iter().copied().chain([end]);
     begins.zip(ends).map(|(begin, end)| begin..end).filter(|run| !run.is_empty()).collect()
+}
+
+/// The C library's `sigaction`, if a guard can stand in front of it: see [`Image::guarded`].
+fn guardable(module: &Module, from: u64, text: &[u8]) -> Option<usize> {
+    let index = module.function_at(module.hooks.sigaction?)?;
+    let at = usize::try_from(module.functions[index].offset.checked_sub(from)?).ok()?;
+    let code = text.get(at..)?;
+    guard(&code[..code.len().min(HEAD)], 0).map(|_| index)
+}
+
+/// The guard in front of a function that begins with `code`, so far behind its begin. Its first instructions must not
+/// care where they are, nor what flags they find.
+fn guard(code: &[u8], way: i64) -> Option<Vec<u8>> {
+    const ANYWHERE: u64 = 1 << 46;
+    let piece = displaced::for_jump_at_begin(code, 0, u64::MAX).ok().filter(|piece| !piece.calls(code))?;
+    let to = ANYWHERE.checked_add_signed(way)?.checked_add(GUARD.len() as u64)?;
+    Some([&GUARD[..], &displaced::moved(&piece, code, ANYWHERE, to)?].concat())
 }
 
 /// Which functions can begin with a jump. The others keep a breakpoint.

@@ -1,5 +1,6 @@
 //! Entries whose first bytes cannot be replaced by a jump, because code of other functions jumps into them.
 
+use super::displaced::instructions;
 use super::starts::Function;
 use super::stub::JUMP;
 use std::ops::Range;
@@ -54,11 +55,66 @@ impl Inner {
 }
 
 /// Indexes of functions, in their order, that code outside of them may enter behind their first byte and before the end
-/// of a jump. Each byte is taken for the begin of a branch, as nobody knows where instructions begin: that finds too
-/// many, never too few of those that are encoded as branches.
+/// of a jump: where a branch is or may be one, see [`Branches`]. That finds too many, never too few of those that are
+/// encoded as branches.
 ///
 /// `text` begins at `from` in the file; `functions` are those of the file, by offset.
 pub fn jumped_into(text: &[u8], from: u64, functions: &[Function]) -> Vec<usize> {
+    let mut found = maybe_jumped_into(text, from, functions);
+    // Those that begin so close to the next one cannot begin with a jump anyway.
+    let is_apart =
+        |index: usize| functions.get(index + 1).is_none_or(|next| next.offset - functions[index].offset >= JUMP as u64);
+    let apart: Vec<usize> = found.iter().copied().filter(|index| is_apart(*index)).collect();
+    let place = |index: &usize| functions[*index].offset + 1..functions[*index].offset + JUMP as u64;
+    let places: Vec<_> = apart.iter().map(place).collect();
+    let mut branches = Branches::of(text, from, functions);
+    let mut entered: Vec<usize> = branches_into(text, from, &places)
+        .into_iter()
+        .map(|(place, source)| (apart[place], source))
+        .filter(|(index, source)| !is_inside(functions[*index], *source) && branches.may_be(*source))
+        .map(|(index, _)| index)
+        .collect();
+    entered.sort_unstable();
+    found.retain(|index| !is_apart(*index) || entered.binary_search(index).is_ok());
+    found
+}
+
+/// Tells branches from bytes that look like one and lie within an instruction, by the instructions of the function
+/// around them. Where nobody knows these, or they do not agree with the function's length and its own branches (there
+/// is data among them), it may be a branch.
+pub struct Branches<'a> {
+    text: &'a [u8],
+    from: u64,
+    functions: &'a [Function],
+    /// The function that was looked at last, and where its instructions begin.
+    last: Option<(Function, Option<Vec<bool>>)>,
+}
+
+impl<'a> Branches<'a> {
+    /// Of a text that begins at `from` in the file; `functions` are those of the file, by offset.
+    pub fn of(text: &'a [u8], from: u64, functions: &'a [Function]) -> Self {
+        Self { text, from, functions, last: None }
+    }
+
+    /// Whether there may be a branch at an offset. Fastest in the order of offsets.
+    pub fn may_be(&mut self, source: u64) -> bool {
+        let after = self.functions.partition_point(|function| function.offset <= source);
+        let Some(function) = after.checked_sub(1).map(|last| self.functions[last]) else { return true };
+        if function.offset < self.from || source - function.offset >= function.len {
+            return true;
+        }
+        if self.last.as_ref().is_none_or(|(last, _)| *last != function) {
+            let begin = (function.offset - self.from) as usize;
+            let code = usize::try_from(function.len).ok().and_then(|len| self.text.get(begin..)?.get(..len));
+            self.last = Some((function, code.and_then(instructions)));
+        }
+        let begins = self.last.as_ref().and_then(|(_, begins)| begins.as_ref());
+        begins.is_none_or(|begins| begins[(source - function.offset) as usize])
+    }
+}
+
+/// Those that [`jumped_into`] has to look at: each byte is taken for the begin of a branch.
+fn maybe_jumped_into(text: &[u8], from: u64, functions: &[Function]) -> Vec<usize> {
     let within = functions.partition_point(|function| function.offset < from)
         ..functions.partition_point(|function| function.offset < from + text.len() as u64);
     let begins = functions[within.clone()].iter().map(|function| (function.offset - from) as usize);
@@ -87,7 +143,7 @@ pub fn jumped_into(text: &[u8], from: u64, functions: &[Function]) -> Vec<usize>
 }
 
 /// Branches that lead into one of these places, which are in order and apart, in offsets of the file: the number of the
-/// place, and where the branch is. Each byte is taken for the begin of a branch, as above.
+/// place, and where the branch is. Each byte is taken for the begin of a branch: see [`Branches`] for which are.
 pub fn branches_into(text: &[u8], from: u64, places: &[Range<u64>]) -> Vec<(usize, u64)> {
     let end = from + text.len() as u64;
     let targets = places.iter().cloned().flatten().filter(|target| (from..end).contains(target));
@@ -235,6 +291,25 @@ mod tests {
     }
 
     #[test]
+    fn what_lies_within_an_instruction_is_no_branch_where_the_instructions_are_known() {
+        // At 0x30, into the second function: `mov eax, imm32`, in which is a short branch to 0x12, then `ret`.
+        let mut text = vec![0x90; 0x60];
+        text[0x30..0x36].copy_from_slice(&[0xb8, 0xeb, (0x12_i8 - 0x33).cast_unsigned(), 0, 0, 0xc3]);
+        let functions = |len| [function(0x1000, 16), function(0x1010, 16), function(0x1020, 16), function(0x1030, len)];
+        assert_eq!(maybe_jumped_into(&text, 0x1000, &functions(6)), [1]);
+        assert_eq!(jumped_into(&text, 0x1000, &functions(6)), Vec::<usize>::new());
+        // Not known: how long it is, where its last instruction ends, or that there is data in it.
+        assert_eq!(jumped_into(&text, 0x1000, &functions(0)), [1]);
+        assert_eq!(jumped_into(&text, 0x1000, &functions(4)), [1]);
+        text[0x36..0x38].copy_from_slice(&[0xeb, 0xf9]);
+        assert_eq!(jumped_into(&text, 0x1000, &functions(8)), [1], "a branch into the middle of that instruction");
+        // And one that is a branch.
+        text[0x30] = 0x90;
+        text[0x36..0x38].copy_from_slice(&[0x90, 0xc3]);
+        assert_eq!(jumped_into(&text, 0x1000, &functions(8)), [1]);
+    }
+
+    #[test]
     fn branches_of_the_function_itself_lead_into_places_too() {
         let mut text = vec![0x90; 0x200];
         text[8..10].copy_from_slice(&[0xeb, 0xf7]);
@@ -294,7 +369,7 @@ mod tests {
                 functions.push(function(at, len));
             }
             functions.retain(|function| function.offset < 0x1000 + noise.len() as u64);
-            let (found, entered) = (jumped_into(&noise, 0x1000, &functions), by_hand(&noise, 0x1000, &functions));
+            let (found, entered) = (maybe_jumped_into(&noise, 0x1000, &functions), by_hand(&noise, 0x1000, &functions));
             let missed: Vec<_> = entered.iter().filter(|index| found.binary_search(index).is_err()).collect();
             proptest::prop_assert!(missed.is_empty(), "{:?} of {:?}", missed, entered);
         }
@@ -305,7 +380,10 @@ mod tests {
         let mut text = vec![0x90; 0x40];
         text[0x20] = 0xe8;
         text[0x21..0x25].copy_from_slice(&(0x02_i32 - 0x25).to_le_bytes());
-        assert_eq!(jumped_into(&text, 0, &[function(0, u64::MAX), function(1, 2), function(0x20, u64::MAX)]), [1]);
+        assert_eq!(
+            maybe_jumped_into(&text, 0, &[function(0, u64::MAX), function(1, 2), function(0x20, u64::MAX)]),
+            [1]
+        );
     }
 
     #[test]
@@ -313,7 +391,7 @@ mod tests {
         let mut text = vec![0x90; 0x40];
         text[0x20..0x22].copy_from_slice(&[0x0f, 0x8f]);
         text[0x22..0x26].copy_from_slice(&(0x02_i32 - 0x26).to_le_bytes());
-        assert_eq!(jumped_into(&text, 0, &[function(0, 0), function(0x20, 32)]), [0]);
-        assert_eq!(jumped_into(&[], 0, &[function(0, 0)]), Vec::<usize>::new());
+        assert_eq!(maybe_jumped_into(&text, 0, &[function(0, 0), function(0x20, 32)]), [0]);
+        assert_eq!(maybe_jumped_into(&[], 0, &[function(0, 0)]), Vec::<usize>::new());
     }
 }

@@ -3,6 +3,7 @@
 use super::chosen::{Chosen, add_missing, choose, meant};
 use super::jumped::jumped_into;
 use super::kept::{self, Facts, Identity, Known};
+use super::loader::relocating;
 use super::patterns::Patterns;
 use super::seen::SeenFile;
 use super::starts::{Function, Hooks, function_starts, hooks};
@@ -61,6 +62,8 @@ pub enum Hook {
     Entry,
     /// The loader has mapped or unmapped something.
     Loader,
+    /// The loader has mapped all that the program names.
+    Relocating,
     /// The program sets a signal handler.
     Sigaction,
 }
@@ -102,11 +105,12 @@ impl Module {
 
     /// What the tracer has to do at an offset.
     pub fn hook_at(&self, offset: u64) -> Option<Hook> {
-        let Hooks { entry, loader, sigaction, .. } = self.hooks;
+        let Hooks { entry, loader, relocating, sigaction, .. } = self.hooks;
         let is = |hook: Option<u64>| hook == Some(offset);
         match () {
             () if is(entry) => Some(Hook::Entry),
             () if is(loader) => Some(Hook::Loader),
+            () if is(relocating) => Some(Hook::Relocating),
             () if is(sigaction) => Some(Hook::Sigaction),
             () => None,
         }
@@ -114,7 +118,8 @@ impl Module {
 
     /// Offsets of hooks.
     pub fn hooked(&self) -> impl Iterator<Item = u64> {
-        [self.hooks.entry, self.hooks.loader, self.hooks.sigaction].into_iter().flatten()
+        let Hooks { entry, loader, relocating, sigaction, .. } = self.hooks;
+        [entry, loader, relocating, sigaction].into_iter().flatten()
     }
 
     /// Finds out into which functions code of others jumps, in so much code from an offset on, if it is not known.
@@ -208,7 +213,7 @@ pub fn look_for(path: &Path, file: Option<File>, patterns: &Patterns, notes: &mu
     module.bytes = Mapped::of(&file);
     let Some(bytes) = &module.bytes else { return module };
     let Ok(hooks) = hooks(bytes) else { return module };
-    module.hooks = hooks;
+    module.hooks = with_relocating(hooks, bytes);
     module.is_32 = bytes.get(4) == Some(&1);
     module.has_interpreter = elf::interpreter(bytes).is_some();
     let (mut meant, found) = meant(bytes, patterns);
@@ -267,7 +272,8 @@ pub fn look_into(path: &Path, file: Option<File>, kept: Option<&Kept>, notes: &m
         None => {
             // Code that is no ELF file, as of a virtual machine's archive, has no functions that we could know.
             let Ok(starts) = function_starts(bytes) else { return module };
-            (module.from, module.hooks, module.copied) = (starts.from, starts.hooks, starts.copied);
+            (module.from, module.copied) = (starts.from, starts.copied);
+            module.hooks = with_relocating(starts.hooks, bytes);
             // A function that begins with a trap of its own cannot be told from ours; one behind the file's end is
             // none.
             let copied = &module.copied;
@@ -298,6 +304,11 @@ pub fn look_into(path: &Path, file: Option<File>, kept: Option<&Kept>, notes: &m
         StartsFrom::Symbols | StartsFrom::Unwind => {}
     }
     module
+}
+
+/// With the place where it relocates, of a loader.
+fn with_relocating(hooks: Hooks, bytes: &[u8]) -> Hooks {
+    Hooks { relocating: hooks.relocating.or_else(|| hooks.loader.and_then(|_| relocating(bytes))), ..hooks }
 }
 
 fn about_copied(copied: &Range<u64>) -> String {

@@ -88,7 +88,9 @@ pub struct Space {
     armed: Armed,
     /// Threads that live in it.
     pub users: usize,
-    /// Its loader is still mapping: every system call is looked at.
+    /// Its loader is still at work: the program's own first instruction was not run.
+    pub loading: bool,
+    /// Every system call is looked at, since nothing else says when code is mapped.
     pub stepping: bool,
     /// What the program wants to happen on SIGTRAP.
     pub trap_action: TrapAction,
@@ -111,6 +113,7 @@ impl Space {
             left_out: HashSet::new(),
             armed: Armed::default(),
             users: 1,
+            loading: false,
             stepping: false,
             trap_action: TrapAction::Default,
             is_32: false,
@@ -125,6 +128,7 @@ impl Space {
             left_out: self.left_out.clone(),
             armed: self.armed.clone(),
             users: 1,
+            loading: self.loading,
             stepping: self.stepping,
             trap_action: self.trap_action,
             is_32: self.is_32,
@@ -334,6 +338,28 @@ impl Space {
         let module = library.get(area.module);
         // What is no ELF file, as memory with a name, may hold a copy.
         !module.functions.is_empty() && module.byte(area.offset + (address - area.start)) == Some(TRAP)
+    }
+
+    /// Where its loader begins to relocate what it has mapped; `None`: nobody knows.
+    pub fn relocating(&self, library: &Library) -> Option<u64> {
+        self.areas.iter().find_map(|area| {
+            let inside = library.get(area.module).hooks.relocating?.checked_sub(area.offset)?;
+            let address = area.start.checked_add(inside)?;
+            self.trap_at(address, library).is_some_and(|trap| trap.hook == Some(Hook::Relocating)).then_some(address)
+        })
+    }
+
+    /// Whether a trap at an address says that the program calls `sigaction` for SIGTRAP.
+    pub fn is_guard(&self, address: u64, library: &Library) -> bool {
+        self.areas.iter().filter(|area| area.is_image).any(|area| {
+            library.image(area.module).and_then(|image| image.guard(area.start, area.offset)) == Some(address)
+        })
+    }
+
+    /// Whether a trap is at an address.
+    pub fn is_trapped(&self, tracee: Tracee, address: u64) -> bool {
+        let mut byte = [0];
+        self.memory.read(tracee, address, &mut byte).is_ok() && byte == [TRAP]
     }
 
     /// Puts a byte of code back, or plants it again.

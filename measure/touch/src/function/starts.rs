@@ -43,7 +43,10 @@ pub struct Hooks {
     pub entry: Option<u64>,
     /// `_dl_debug_state`: the loader calls it when it has mapped or unmapped libraries.
     pub loader: Option<u64>,
-    /// `sigaction`
+    /// `_dl_relocate_object`: when the loader first calls it, all is mapped that the program names, and none of it has
+    /// run.
+    pub relocating: Option<u64>,
+    /// `sigaction` of the C library: what others put in front of it calls it.
     pub sigaction: Option<u64>,
     /// `ptrace`
     pub ptrace: Option<u64>,
@@ -380,14 +383,18 @@ impl<'a, Elf: FileHeader<Endian = Endianness>> Opened<'a, Elf> {
         // Libraries have no entry, which is 0, and that may be the address of their first byte.
         let entry = Some(self.header.e_entry(self.endian).into()).filter(|entry| *entry != 0);
         let mut hooks = Hooks { entry: entry.and_then(|entry| self.texts.offset_of(entry)), ..Hooks::default() };
+        let mut is_c_library = false;
         for kind in [SHT_DYNSYM, SHT_SYMTAB] {
             self.each_function(kind, |offset, _, name| match name {
                 b"_dl_debug_state" => hooks.loader = hooks.loader.or(Some(offset)),
+                b"_dl_relocate_object" => hooks.relocating = hooks.relocating.or(Some(offset)),
                 b"sigaction" => hooks.sigaction = hooks.sigaction.or(Some(offset)),
                 b"ptrace" => hooks.ptrace = hooks.ptrace.or(Some(offset)),
+                b"__libc_start_main" => is_c_library = true,
                 _ => {}
             });
         }
+        hooks.sigaction = hooks.sigaction.filter(|_| is_c_library);
         hooks
     }
 

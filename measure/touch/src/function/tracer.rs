@@ -357,7 +357,9 @@ impl Tracer {
         let program = self.library.get(program);
         space.is_32 = program.is_32;
         // Until the program's own first instruction, its loader maps its libraries.
-        space.stepping = program.has_interpreter;
+        space.loading = program.has_interpreter;
+        let waits = space.relocating(&self.library).is_some_and(|place| space.is_trapped(tracee, place));
+        space.stepping = space.loading && !waits;
         if !program.has_interpreter && program.hooks.loader.is_none() {
             self.seen
                 .notes
@@ -391,6 +393,18 @@ impl Tracer {
             }
             self.seen.planted_bytes += planted.bytes;
             self.seen.planting_ns += planted.ns;
+        }
+    }
+
+    /// When the program itself begins, nothing is new, unless an initialiser has mapped code without the loader.
+    fn look_late(&mut self, tracee: Tracee) {
+        let before = self.seen.planted_bytes;
+        self.look(tracee);
+        if self.seen.planted_bytes > before {
+            let comm = os::process::comm(tracee.0.cast_unsigned()).unwrap_or_default();
+            self.seen.notes.push(format!(
+                "what {comm} called before its first instruction in code that an initialiser mapped without the loader"
+            ));
         }
     }
 
@@ -437,6 +451,10 @@ impl Tracer {
             if let Some(trap) = trap {
                 return self.hit(tracee, address, trap);
             }
+            if self.space_of(tracee).is_some_and(|space| space.is_guard(address, &self.library)) {
+                self.sigaction(tracee)?;
+                return self.resume(tracee, 0);
+            }
             self.note_copy(tracee, address);
         }
         self.own_trap(tracee)
@@ -477,9 +495,11 @@ impl Tracer {
                 if program == Some(trap.module)
                     && let Some(space) = self.space_of_mut(tracee)
                 {
-                    space.stepping = false;
+                    (space.loading, space.stepping) = (false, false);
+                    self.look_late(tracee);
                 }
             }
+            Some(Hook::Relocating) => self.look(tracee),
             None if is_first => {}
             None => {
                 // It saves stops; without it each trap is met by itself.
@@ -607,6 +627,11 @@ impl Tracer {
     /// The loader says that it has mapped something. Its function does nothing, so it is left without running it.
     fn loader(&mut self, tracee: Tracee, address: u64, trap: &Trap) -> io::Result<()> {
         self.look(tracee);
+        // A library that audits others is opened, and given its addresses, before they are mapped.
+        let loading = self.space_of(tracee).filter(|space| space.loading && !space.stepping);
+        if let Some(there) = loading.and_then(|space| space.relocating(&self.library)) {
+            self.set_byte(tracee, there, tracee::TRAP)?;
+        }
         let code = self.library.get(trap.module).bytes(trap.offset, 8);
         if !is_empty_function(code) {
             // Then every system call is looked at, for as long as the program runs: slow, but nothing is missed.
