@@ -3,6 +3,7 @@
 //! PREPARE=FILE:FILE makes files ready before it begins.
 
 use os::spawn::{Launch, spawn_gated};
+use std::io::Write;
 use touch::Trace;
 use touch::function::{Functions, Helper};
 
@@ -38,17 +39,22 @@ fn main() -> model::Result<()> {
     let mut running = gated.release()?;
     let ended = running.wait()?;
     let rows = engine.stop(running.t0_ns())?;
+    // Tens of thousands of lines.
+    let mut out = std::io::BufWriter::new(std::io::stdout().lock());
     for touch in &rows.touches {
         let file = model::shown(&rows.files[touch.file.0 as usize].path);
-        println!(
+        writeln!(
+            out,
             "{:9.3} ms {:6} {file}+{:#x} {} {}",
             touch.at_ns.unwrap_or_default().seconds() * 1e3,
             touch.tid.unwrap_or_default(),
             touch.offset.0,
             touch.len.0,
             touch.name.as_deref().unwrap_or("?")
-        );
+        )
+        .expect("stdout that takes it");
     }
+    out.flush().expect("stdout that takes it");
     for watched in &rows.watched {
         let called = rows.touches.iter().filter(|touch| touch.file == watched.file).count();
         let file = model::shown(&rows.files[watched.file.0 as usize].path);

@@ -75,5 +75,7 @@ pub use engine::{Functions, Helper};
 pub use helper::serve;
 #[cfg(target_arch = "x86_64")]
 pub use kept::decode as kept_functions;
+#[cfg(target_arch = "x86_64")]
+pub use loader::relocating;
 pub use starts::{Function, Hooks, Names, Starts, function_starts};
 pub use units::Units;
