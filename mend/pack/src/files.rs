@@ -10,7 +10,7 @@ use std::fs::{File, Metadata};
 use std::io;
 use std::ops::{Deref, Range};
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 
 pub fn failed(what: &str, path: &Path, cause: impl Into<io::Error>) -> Error {
@@ -156,12 +156,20 @@ fn reserve(file: &File, piece: &Piece<'_>) -> io::Result<()> {
     }
 }
 
-/// Lets the file systems copy a piece from another file, which share its blocks then.
-fn copy_range(file: &File, mut from: u64, fresh: &Fresh, piece: &Piece<'_>) -> io::Result<()> {
-    let (mut to, mut done) = (piece.at, 0);
-    while piece.bytes.len() - done >= LEAST {
-        match rustix::fs::copy_file_range(file, Some(&mut from), fresh.file(), Some(&mut to), piece.bytes.len() - done)
-        {
+/// Lets the file system copy a piece from another file, with which it shares the blocks that lie in both files at
+/// borders of blocks: what is in front of the first one is written.
+fn copy_range(file: &File, from: u64, fresh: &Fresh, piece: &Piece<'_>) -> io::Result<()> {
+    let block = fresh.file().metadata()?.blksize().max(1);
+    let mut done = (piece.at.next_multiple_of(block) - piece.at) as usize;
+    // Nothing can be shared where they lie at different places in their blocks, or are few.
+    if from % block != piece.at % block || done > piece.bytes.len() {
+        done = piece.bytes.len();
+    }
+    fresh.file().write_all_at(&piece.bytes[..done], piece.at)?;
+    let whole = done + (piece.bytes.len() - done) / block as usize * block as usize;
+    while whole - done >= LEAST {
+        let (mut from, mut to) = (from + done as u64, piece.at + done as u64);
+        match rustix::fs::copy_file_range(file, Some(&mut from), fresh.file(), Some(&mut to), whole - done) {
             Ok(0) => break,
             Ok(copied) => done += copied,
             Err(Errno::INTR) => {}
@@ -222,6 +230,68 @@ mod tests {
             let fresh = Fresh::beside(&home.path().join("new"), Existing::Keep).unwrap();
             write(&fresh, &canvas, Some((&file, &mapping)), shares_blocks).unwrap();
             assert!(fresh.content().unwrap() == canvas.to_vec(), "blocks are shared: {shares_blocks}");
+        }
+    }
+
+    /// A disk of this file system in a file; unmounted when dropped.
+    struct Disk(std::path::PathBuf);
+
+    impl Disk {
+        fn new(home: &Path, kind: &str) -> Option<Self> {
+            let run = |words: &[&std::ffi::OsStr]| {
+                let mut command = std::process::Command::new(words[0]);
+                command.args(&words[1..]).stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null());
+                command.status().is_ok_and(|status| status.success())
+            };
+            let (image, point) = (home.join("disk"), home.join("mounted"));
+            File::create(&image).unwrap().set_len(512 << 20).unwrap();
+            std::fs::create_dir(&point).unwrap();
+            let make = std::ffi::OsString::from(format!("/usr/sbin/mkfs.{kind}"));
+            let mounts = ["mount".as_ref(), "-o".as_ref(), "loop".as_ref(), image.as_ref(), point.as_ref()];
+            let is_there = run(&[&make, image.as_ref()]) && run(&mounts);
+            is_there.then_some(Self(point))
+        }
+
+        fn used(&self) -> u64 {
+            rustix::fs::syncfs(File::open(&self.0).unwrap()).unwrap();
+            let about = rustix::fs::statvfs(&self.0).unwrap();
+            (about.f_blocks - about.f_bfree) * about.f_frsize
+        }
+    }
+
+    impl Drop for Disk {
+        fn drop(&mut self) {
+            let _ = std::process::Command::new("umount").arg("-l").arg(&self.0).status();
+        }
+    }
+
+    #[test]
+    fn what_moves_by_whole_blocks_takes_no_room_where_blocks_can_be_shared() {
+        if !testing::root_or_skip() {
+            return;
+        }
+        for kind in ["xfs", "btrfs"] {
+            let home = tempfile::tempdir_in("/var/tmp").unwrap();
+            let Some(disk) = Disk::new(home.path(), kind) else {
+                testing::skip(&format!("needs {kind}"));
+                continue;
+            };
+            let path = disk.0.join("original");
+            let bytes: Vec<u8> =
+                (0..32_u64 << 20).map(|at| (at.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8).collect();
+            std::fs::write(&path, &bytes).unwrap();
+            let file = File::open(&path).unwrap();
+            let mapping = Mapping::of(&file, &path).unwrap();
+            let before = disk.used();
+            // As in a packed file: what is behind the tables lies some pages before where it was.
+            let mut canvas = Canvas::blank(30_000_000);
+            canvas.paint(0, &mapping[..200_000]);
+            canvas.paint(200_500, &mapping[200_500 + (1 << 20)..30_000_000 + (1 << 20)]);
+            let fresh = Fresh::beside(&disk.0.join("new"), Existing::Keep).unwrap();
+            paint(&fresh, &canvas, Some((&file, &mapping))).unwrap();
+            assert!(fresh.content().unwrap() == canvas.to_vec(), "{kind}");
+            let more = disk.used() - before;
+            assert!(more < 4 << 20, "{kind}: {more} bytes of 30,000,000");
         }
     }
 }
