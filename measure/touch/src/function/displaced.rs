@@ -190,8 +190,8 @@ fn is_filler(decoder: &mut Decoder<'_>, end: usize) -> bool {
     true
 }
 
-/// At which bytes of a function's code an instruction begins. `None`: they do not end where the code ends, or one of its
-/// own branches leads between them.
+/// At which bytes of a function's code an instruction begins. `None`: they do not end where the code ends, or one of
+/// its own branches leads between them.
 pub fn instructions(code: &[u8]) -> Option<Vec<bool>> {
     let mut begins = vec![false; code.len()];
     let mut targets = Vec::new();

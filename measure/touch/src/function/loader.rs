@@ -90,7 +90,9 @@ mod tests {
         #![proptest_config(ProptestConfig { cases: 40, failure_persistence: None, ..ProptestConfig::default() })]
 
         #[test]
-        fn a_loader_with_changed_bytes(changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..20)) {
+        fn a_loader_with_changed_bytes(
+            changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..20),
+        ) {
             let Some(mut bytes) = loader() else { return Ok(()) };
             for (place, value) in changes {
                 let at = place.index(4096);
