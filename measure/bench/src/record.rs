@@ -611,7 +611,9 @@ fn open_cgroup(options: &LabOptions, warnings: &mut Vec<Warning>) -> Result<Opti
                  state app evicts file data only ({error})"
             );
             let hint = match rustix::process::geteuid().is_root() {
-                true => "the kernel's control groups are to be mounted at /sys/fs/cgroup; a container needs --privileged",
+                true => {
+                    "the kernel's control groups are to be mounted at /sys/fs/cgroup; a container needs --privileged"
+                }
                 false => "run thaw as root",
             };
             warnings.push(Warning::new(WarningKind::NoControl, text).hint(hint));
