@@ -8,6 +8,7 @@
 
 use super::displaced::{self, HEAD};
 use super::entries::{Entry, Head, LOG_HEAD, Log, Record};
+use super::jumped::is_apart;
 use super::module::Module;
 use super::shared::{Clock, MOST, REACH, Shared, away, clock_is_constant, is_free, memory_file, write, writes_text};
 use super::stub::{self, JUMP, STUB};
@@ -201,8 +202,7 @@ impl Image {
                 original[..JUMP].copy_from_slice(&text[in_text..in_text + JUMP]);
                 if self.guarded == Some(index) {
                     let way = away + (parts.code as usize + guard_at) as i64 - in_text as i64;
-                    let room = text.len() - in_text;
-                    let guard = guard(&text[in_text..in_text + room.min(HEAD)], way).ok_or_else(too_far)?;
+                    let guard = guard(&text[in_text..], way).ok_or_else(too_far)?;
                     original[..JUMP].copy_from_slice(&stub::jump(0, way).ok_or_else(too_far)?);
                     stubs.splice(guard_at.., guard);
                 }
@@ -372,14 +372,14 @@ fn runs(module: &Module, from: u64, len: u64, guarded: Option<usize>) -> Vec<Ran
 fn guardable(module: &Module, from: u64, text: &[u8]) -> Option<usize> {
     let index = module.function_at(module.hooks.sigaction?)?;
     let at = usize::try_from(module.functions[index].offset.checked_sub(from)?).ok()?;
-    let code = text.get(at..)?;
-    guard(&code[..code.len().min(HEAD)], 0).map(|_| index)
+    guard(text.get(at..)?, 0).map(|_| index)
 }
 
 /// The guard in front of a function that begins with `code`, so far behind its begin. Its first instructions must not
 /// care where they are, nor what flags they find.
 fn guard(code: &[u8], way: i64) -> Option<Vec<u8>> {
     const ANYWHERE: u64 = 1 << 46;
+    let code = &code[..code.len().min(HEAD)];
     let piece = displaced::for_jump_at_begin(code, 0, u64::MAX).ok().filter(|piece| !piece.calls(code))?;
     let to = ANYWHERE.checked_add_signed(way)?.checked_add(GUARD.len() as u64)?;
     Some([&GUARD[..], &displaced::moved(&piece, code, ANYWHERE, to)?].concat())
@@ -392,9 +392,8 @@ fn armed(module: &Module, from: u64, text: &[u8], runs: &[Range<u64>]) -> Vec<us
         let function = all[*index];
         let at = function.offset - from;
         let is_long = function.len == 0 || function.len >= JUMP as u64;
-        let is_apart = all.get(index + 1).is_none_or(|next| next.offset >= function.offset + JUMP as u64);
         let fits = at % LINE <= LINE - WINDOW && at + WINDOW <= text.len() as u64;
-        is_long && is_apart && fits && runs.iter().any(|run| run.contains(&at) && at + WINDOW <= run.end)
+        is_long && is_apart(all, *index) && fits && runs.iter().any(|run| run.contains(&at) && at + WINDOW <= run.end)
     };
     module
         .functions_in(from, from + text.len() as u64)

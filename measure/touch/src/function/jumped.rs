@@ -61,10 +61,8 @@ impl Inner {
 /// `text` begins at `from` in the file; `functions` are those of the file, by offset.
 pub fn jumped_into(text: &[u8], from: u64, functions: &[Function]) -> Vec<usize> {
     let mut found = maybe_jumped_into(text, from, functions);
-    // Those that begin so close to the next one cannot begin with a jump anyway.
-    let is_apart =
-        |index: usize| functions.get(index + 1).is_none_or(|next| next.offset - functions[index].offset >= JUMP as u64);
-    let apart: Vec<usize> = found.iter().copied().filter(|index| is_apart(*index)).collect();
+    // The others cannot begin with a jump anyway. Few are left: the second look through the text asks about these.
+    let apart: Vec<usize> = found.iter().copied().filter(|index| is_apart(functions, *index)).collect();
     let place = |index: &usize| functions[*index].offset + 1..functions[*index].offset + JUMP as u64;
     let places: Vec<_> = apart.iter().map(place).collect();
     let mut branches = Branches::of(text, from, functions);
@@ -75,8 +73,13 @@ pub fn jumped_into(text: &[u8], from: u64, functions: &[Function]) -> Vec<usize>
         .map(|(index, _)| index)
         .collect();
     entered.sort_unstable();
-    found.retain(|index| !is_apart(*index) || entered.binary_search(index).is_ok());
+    found.retain(|index| !is_apart(functions, *index) || entered.binary_search(index).is_ok());
     found
+}
+
+/// Whether a jump fits between the begin of a function and that of the next one.
+pub fn is_apart(functions: &[Function], index: usize) -> bool {
+    functions.get(index + 1).is_none_or(|next| next.offset - functions[index].offset >= JUMP as u64)
 }
 
 /// Tells branches from bytes that look like one and lie within an instruction, by the instructions of the function

@@ -1,7 +1,7 @@
 //! Where a loader begins to give libraries their addresses, in a loader without names. x86-64. Pure, and for any bytes.
 
 use super::jumped::branches_into;
-use super::starts::{Starts, Texts, function_starts};
+use super::starts::{Function, Hooks, Texts};
 use object::Endianness;
 use object::elf::{FileHeader64, PT_LOAD};
 use object::read::elf::{FileHeader, ProgramHeader};
@@ -14,12 +14,9 @@ const LEA: usize = 7;
 const CALL: u8 = 0xe8;
 
 /// Offset of the function in a file that is a loader, as its hooks say; `None`: it is none, or this cannot be known.
-pub fn relocating(bytes: &[u8]) -> Option<u64> {
-    if bytes.get(4) != Some(&2) {
-        return None;
-    }
-    let Starts { hooks, functions, .. } = function_starts(bytes).ok().filter(|starts| starts.hooks.loader.is_some())?;
-    if hooks.relocating.is_some() {
+/// `functions` are those of the file, by offset.
+pub fn relocating(bytes: &[u8], hooks: &Hooks, functions: &[Function]) -> Option<u64> {
+    if bytes.get(4) != Some(&2) || hooks.loader.is_none() || hooks.relocating.is_some() {
         return hooks.relocating;
     }
     let said = address_of(bytes, memchr::memmem::find(bytes, SAYS)? as u64)?;
@@ -65,7 +62,13 @@ fn address_of(bytes: &[u8], offset: u64) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::function::starts::function_starts;
     use proptest::prelude::*;
+
+    fn found_in(bytes: &[u8]) -> Option<u64> {
+        let starts = function_starts(bytes).ok()?;
+        relocating(bytes, &starts.hooks, &starts.functions)
+    }
 
     /// The loader of this machine, if it is that of GNU's C library.
     fn loader() -> Option<Vec<u8>> {
@@ -76,14 +79,14 @@ mod tests {
     fn the_loader_of_this_machine_says_where_it_relocates() {
         let Some(bytes) = loader() else { return };
         let starts = function_starts(&bytes).unwrap();
-        let found = relocating(&bytes).expect("the function that relocates");
+        let found = found_in(&bytes).expect("the function that relocates");
         assert!(starts.functions.iter().any(|function| function.offset == found && function.len > 1000), "{found:#x}");
         assert_ne!(starts.hooks.loader, Some(found));
         // No loader has it, and one that says something else neither.
-        assert_eq!(relocating(&std::fs::read(std::env::current_exe().unwrap()).unwrap()), None);
+        assert_eq!(found_in(&std::fs::read(std::env::current_exe().unwrap()).unwrap()), None);
         let mut other = bytes.clone();
         other[memchr::memmem::find(&bytes, SAYS).unwrap() + 1] = b'R';
-        assert_eq!(relocating(&other), None);
+        assert_eq!(found_in(&other), None);
     }
 
     proptest! {
@@ -98,7 +101,7 @@ mod tests {
                 let at = place.index(4096);
                 bytes[at] = value;
             }
-            if let Some(found) = relocating(&bytes) {
+            if let Some(found) = found_in(&bytes) {
                 prop_assert!(found < bytes.len() as u64);
             }
         }

@@ -213,7 +213,12 @@ pub fn look_for(path: &Path, file: Option<File>, patterns: &Patterns, notes: &mu
     module.bytes = Mapped::of(&file);
     let Some(bytes) = &module.bytes else { return module };
     let Ok(hooks) = hooks(bytes) else { return module };
-    module.hooks = with_relocating(hooks, bytes);
+    module.hooks = hooks;
+    if hooks.loader.is_some()
+        && let Ok(starts) = function_starts(bytes)
+    {
+        module.hooks.relocating = relocating(bytes, &hooks, &starts.functions);
+    }
     module.is_32 = bytes.get(4) == Some(&1);
     module.has_interpreter = elf::interpreter(bytes).is_some();
     let (mut meant, found) = meant(bytes, patterns);
@@ -273,7 +278,8 @@ pub fn look_into(path: &Path, file: Option<File>, kept: Option<&Kept>, notes: &m
             // Code that is no ELF file, as of a virtual machine's archive, has no functions that we could know.
             let Ok(starts) = function_starts(bytes) else { return module };
             (module.from, module.copied) = (starts.from, starts.copied);
-            module.hooks = with_relocating(starts.hooks, bytes);
+            let relocating = relocating(bytes, &starts.hooks, &starts.functions);
+            module.hooks = Hooks { relocating, ..starts.hooks };
             // A function that begins with a trap of its own cannot be told from ours; one behind the file's end is
             // none.
             let copied = &module.copied;
@@ -304,11 +310,6 @@ pub fn look_into(path: &Path, file: Option<File>, kept: Option<&Kept>, notes: &m
         StartsFrom::Symbols | StartsFrom::Unwind => {}
     }
     module
-}
-
-/// With the place where it relocates, of a loader.
-fn with_relocating(hooks: Hooks, bytes: &[u8]) -> Hooks {
-    Hooks { relocating: hooks.relocating.or_else(|| hooks.loader.and_then(|_| relocating(bytes))), ..hooks }
 }
 
 fn about_copied(copied: &Range<u64>) -> String {
