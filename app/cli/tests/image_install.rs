@@ -6,7 +6,7 @@
 
 use crate::made;
 use crate::scratch::{Mortal, Said, Scratch};
-use model::Bytes;
+use model::{Bytes, FileId, FileOffset};
 use std::io::Read;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -199,6 +199,82 @@ fn ordinary_users_start_from_an_image_that_is_installed_for_all() {
     house.root("thaw image uninstall --image app --system").exits(2).complains("something starts from this image");
     house.root("thaw image uninstall --desktop tool.desktop --system").exits(0).says(KEPT);
     house.root("thaw image uninstall --desktop tool.desktop --system").exits(2).complains("has not installed");
+    house.is_empty();
+}
+
+/// An image that also holds what starts need of another directory is laid over both.
+#[test]
+fn a_set_of_directories_is_covered_for_root_and_for_ordinary_users() {
+    let Some(house) = House::new() else { return };
+    for (name, lines) in [("needed", 5000), ("other", 10)] {
+        let text: String = (0..lines).map(|line| format!("line {line} of {name}\n")).collect();
+        house.scratch.write(&format!("house/opt/fonts/{name}"), text);
+    }
+    let size = |name: &str| Bytes(std::fs::metadata(house.path(name)).unwrap().len());
+    let mut trace = made::trace_of(2);
+    for (file, path) in trace.files.iter_mut().zip(["opt/app/data", "opt/fonts/needed"]) {
+        (file.size, file.path) = (size(path), Path::new("/").join(path));
+    }
+    trace.fills.iter_mut().skip(2).for_each(|fill| (fill.file, fill.offset) = (FileId(1), FileOffset(0)));
+    made::with_trace(&house.path("opt/set.thaw"), &[900], &[300], Some(&trace));
+    let make = "thaw image make app --from set.thaw -o";
+    house.root(&format!("{make} no.img --tree app/lib")).exits(2).complains("in the image anyway");
+    house.root(&format!("{make} fonts/no.img --tree fonts")).exits(2).complains("its own directory");
+    house.root("thaw image make app --tree fonts --like app.img -o no.img").exits(2).complains("cannot be used with");
+    let said = house.root(&format!("{make} set.img --tree fonts")).exits(0);
+    said.says("/opt/app, and what starts need of /opt/fonts: 4 files").says_not("warning");
+    house
+        .root("thaw image verify set.img")
+        .exits(0)
+        .says("It holds what /opt/app holds, and what starts need of /opt/");
+    let again = house.root(&format!("{make} again.img --tree fonts")).exits(0);
+    assert!(std::fs::read(house.path("opt/set.img")).unwrap() == std::fs::read(house.path("opt/again.img")).unwrap());
+    drop(again);
+
+    let texts = ["opt/app/data", "opt/fonts/needed", "opt/fonts/other"].map(|name| house.text(name)).concat();
+    let all = "cat /opt/app/data /opt/fonts/needed /opt/fonts/other";
+    let is_covered = |said: &Said| {
+        let laid = |line: &&str| line.contains(" /opt/fonts ") && line.contains(" - overlay ");
+        from_image(said) && said.out().lines().filter(laid).count() == 1
+    };
+    let check = |said: Said| assert!(is_covered(&said) && said.err().is_empty(), "{}", said.framed());
+    check(house.root("thaw-image set.img -- cat /proc/self/mountinfo").exits(0));
+    assert!(house.root(&format!("thaw-image set.img -- {all}")).exits(0).out() == texts);
+    // Where the program is, is covered too.
+    assert!(
+        house.root("sh -c 'cd fonts && thaw-image ../set.img -- cat needed'").out() == house.text("opt/fonts/needed")
+    );
+    house.root("thaw image install set.img --system").exits(0).says("mounted now");
+    let unit = house.text("etc/system/thaw-image-set.service");
+    assert!(setting(&unit, "RequiresMountsFor").ends_with(r#" "/opt/app" "/opt/fonts""#), "{unit}");
+    let kept = "/var/lib/thaw/images/set.img";
+    let user = |line: &str| house.user(&format!("thaw-image {kept} -- {line}"));
+    let said = user("cat /proc/self/mountinfo");
+    let has_namespaces = !said.err().contains("namespaces of users");
+    if has_namespaces {
+        check(said);
+        assert!(user(all).exits(0).out() == texts);
+    } else {
+        testing::skip("the kernel gives ordinary users no namespaces");
+    }
+    // A manifest besides: what the image has is read of it, the rest from where it lies.
+    house.root("thaw preload make set.thaw -o set.preload").exits(0);
+    assert!(house.root(&format!("thaw-image set.img --preload set.preload -- {all}")).exits(0).out() == texts);
+    // Another name in a directory that the program sees.
+    house.scratch.write("house/opt/fonts/new", "");
+    for said in [user(all), house.root(&format!("thaw-image set.img -- {all}"))] {
+        let said = said.exits(0).complains("starts from its directory").complains("fonts");
+        assert!(said.out() == texts, "{}", said.framed());
+    }
+    house.root("thaw image status").exits(1).says("not used");
+    house.root(&format!("thaw image mount --remake {kept}")).exits(0);
+    if has_namespaces {
+        check(user("cat /proc/self/mountinfo").exits(0));
+    }
+    house.root("thaw image uninstall --image set --system").exits(0);
+    for name in ["fonts/needed", "fonts/other", "fonts/new", "set.thaw", "set.img", "again.img", "set.preload"] {
+        std::fs::remove_file(house.path("opt").join(name)).unwrap();
+    }
     house.is_empty();
 }
 

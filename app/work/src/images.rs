@@ -7,6 +7,7 @@ pub mod start;
 use crate::needs::{self, OfStart, Source};
 use image::about::{About, Origin};
 use image::check::{self, Checked, Clusters, Difference, Opened, Sums};
+use image::covered::Covered;
 use image::extract::Extracted;
 use image::like::{self, Older};
 use image::mount::{self, Way};
@@ -29,6 +30,8 @@ use std::path::{Path, PathBuf};
 pub struct Wanted<'a> {
     /// The program's directory.
     pub directory: &'a Path,
+    /// Other directories, of which it holds what starts need.
+    pub trees: &'a [PathBuf],
     /// Who tells what starts need.
     pub order: Order<'a>,
     /// How it is compressed.
@@ -75,6 +78,8 @@ pub struct VerifyDocument {
     pub checked: Checked,
     /// The directory that it was compared with.
     pub directory: String,
+    /// Other directories of which it holds what starts need.
+    pub trees: Vec<String>,
     /// What differs from the directory.
     pub differences: Vec<Difference>,
     /// Files of which it holds a changed copy, whose content was not compared with the directory.
@@ -124,20 +129,20 @@ pub fn make(wanted: &Wanted<'_>, output: &Path, existing: Existing) -> Result<Im
     })?;
     let directory = root.to_str().ok_or_else(|| no_utf8(&root))?;
     let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-    let output_directory = fs::canonicalize(os::file::directory_of(&absolute(output))).unwrap_or_default();
-    if output_directory.starts_with(&root) {
-        return Err(
-            Error::on(Exit::Usage, "an image cannot lie in its own directory:", output).hint("write it elsewhere")
-        );
-    }
     let subject = match wanted.order {
         Order::Recorded { recordings, variant } => {
             let starts = needs::by_start(recordings, variant)?;
             let recordings = recordings.iter().map(|path| shown(&absolute(path))).collect();
-            Subject::of(&root, &starts, &[], recordings)?
+            Subject::of(&root, wanted.trees, &starts, &[], recordings)?
         }
         Order::Like(older) => Subject::like(&root, older)?,
     };
+    let output_directory = fs::canonicalize(os::file::directory_of(&absolute(output))).unwrap_or_default();
+    if subject.covered.places().iter().any(|place| output_directory.starts_with(place)) {
+        return Err(
+            Error::on(Exit::Usage, "an image cannot lie in its own directory:", output).hint("write it elsewhere")
+        );
+    }
     if subject.needs.is_empty() {
         return Err(Error::new(Exit::No, "the recorded starts read nothing of the directory as it is now:", directory)
             .hint("record a start of the program that lies in it; after an upgrade record it again"));
@@ -145,9 +150,9 @@ pub fn make(wanted: &Wanted<'_>, output: &Path, existing: Existing) -> Result<Im
     subject.write(wanted.compression, output, existing)
 }
 
-/// A directory that is to become an image, and what starts need of it.
+/// A directory that is to become an image, or a set of them, and what starts need of it.
 pub struct Subject {
-    root: PathBuf,
+    covered: Covered,
     tree: Tree,
     sum: [u8; 32],
     needs: Vec<Need>,
@@ -159,27 +164,43 @@ pub struct Subject {
 }
 
 impl Subject {
-    /// Looks at a directory. `copies` are changed files, each with the original whose place it takes in the image: a
-    /// start that read the copy needs it there.
+    /// Looks at a directory, and at what starts need of other ones. `copies` are changed files, each with the original
+    /// whose place it takes in the image: a start that read the copy needs it there.
     ///
     /// # Errors
-    /// It cannot be looked at, or its name is no UTF-8.
-    pub fn of(root: &Path, starts: &[OfStart], copies: &[(PathBuf, PathBuf)], recordings: Vec<String>) -> Result<Self> {
-        let directory = root.to_str().map(str::to_owned).ok_or_else(|| no_utf8(root))?;
-        let mut tree = Tree::walk(root, Detail::Whole)?;
+    /// It cannot be looked at, or its name is no UTF-8; see [`Covered::needed`].
+    pub fn of(
+        whole: &Path,
+        trees: &[PathBuf],
+        starts: &[OfStart],
+        copies: &[(PathBuf, PathBuf)],
+        recordings: Vec<String>,
+    ) -> Result<Self> {
+        let text = |path: &Path| path.to_str().map(str::to_owned).ok_or_else(|| no_utf8(path));
+        let directory = text(whole)?;
+        let (covered, trees) = match trees {
+            [] => (Covered::directory(whole), Vec::new()),
+            trees => {
+                // What changes as the program runs would make the image an old one.
+                let files = starts.iter().flat_map(|start| &start.files).filter(|file| file.kind == Kind::Regular);
+                Covered::needed(whole, trees, files.map(|file| &*file.path))?
+            }
+        };
+        let trees = trees.iter().map(|tree| text(tree)).collect::<Result<_>>()?;
+        let mut tree = Tree::of(&covered, Detail::Whole)?;
         let sum = tree.sum();
         let mut replaced = Vec::new();
         for (copy, original) in copies {
-            let Ok(name) = original.strip_prefix(root) else { continue };
+            let Ok(name) = original.strip_prefix(covered.root()) else { continue };
             tree.replace(name, copy)?;
             replaced.push(shown(name));
         }
-        let (needs, lost) = needed(starts, root, &tree);
+        let (needs, lost) = needed(starts, &covered, &tree);
         let whole = (0..).zip(starts).filter(|(_, start)| start.tells_all).map(|(number, _)| number).collect();
         let source = starts.iter().map(|start| start.source).min().unwrap_or(Source::Cached);
         let (source, starts) = (source.name().to_owned(), starts.len() as u64);
-        let origin = Origin { directory, recordings, source, starts, replaced };
-        Ok(Self { root: root.to_owned(), tree, sum, needs, whole, lost, origin })
+        let origin = Origin { directory, trees, recordings, source, starts, replaced };
+        Ok(Self { covered, tree, sum, needs, whole, lost, origin })
     }
 
     /// Looks at a directory of which there is an older image, and takes over its order.
@@ -195,15 +216,24 @@ impl Subject {
                 .hint("record the program again, then `thaw optimize`"));
         }
         let (image, contents) = opened.contents()?;
-        let tree = Tree::walk(root, Detail::Whole)?;
+        let covered = match origin.trees.is_empty() {
+            true => Covered::directory(root),
+            false if root == Path::new(&origin.directory) => contents.tree.covered(&origin),
+            false => {
+                return Err(Error::on(Exit::Usage, "the older image holds files of other directories, too:", older)
+                    .because(format!("it is of {}", origin.directory))
+                    .hint("its order is taken over for that directory alone"));
+            }
+        };
+        let tree = Tree::of(&covered, Detail::Whole)?;
         let sum = tree.sum();
         let in_front = (opened.about.by_all, opened.about.start);
         let Older { needs, lost } = like::needs(in_front, &image, &contents, &tree)
             .map_err(|why| Error::on(Exit::Data, "cannot read the older image", older).because(why))?;
         let directory = root.to_str().map(str::to_owned).ok_or_else(|| no_utf8(root))?;
         let origin = Origin { directory, source: OLDER.to_owned(), ..origin };
-        let lost = lost.iter().map(|name| shown(&root.join(name))).collect();
-        Ok(Self { root: root.to_owned(), tree, sum, needs, whole: like::STARTS.to_vec(), lost, origin })
+        let lost = lost.iter().map(|name| shown(&covered.root().join(name))).collect();
+        Ok(Self { covered, tree, sum, needs, whole: like::STARTS.to_vec(), lost, origin })
     }
 
     /// Names in it, which are looked at before each start.
@@ -235,7 +265,13 @@ impl Subject {
     }
 
     fn source(&self) -> write::Source<'_> {
-        write::Source { root: &self.root, tree: &self.tree, sum: self.sum, needs: &self.needs, whole: &self.whole }
+        write::Source {
+            covered: &self.covered,
+            tree: &self.tree,
+            sum: self.sum,
+            needs: &self.needs,
+            whole: &self.whole,
+        }
     }
 
     /// Writes the image, reads it again and compares it before it gets its name.
@@ -248,7 +284,7 @@ impl Subject {
         let made = Opened::open(fresh.path())?;
         let (image, contents) = made.contents()?;
         let (Checked { unused, .. }, sums) = check::whole(&made, (&image, &contents))?;
-        let differences = compared((&contents.tree, &sums), &self.root, &self.tree)?;
+        let differences = compared((&contents.tree, &sums), self.covered.root(), &self.tree)?;
         let clusters = check::clusters(&made, &image, &contents)?;
         if let Some(first) = differences.first() {
             return Err(Error::bug(format!("the new image is wrong: {} {}", first.path, first.what)));
@@ -260,7 +296,7 @@ impl Subject {
         let is_open = |node: &Node| node.mode & 0o004 != 0 && (!node.is_directory() || node.mode & 0o001 != 0);
         let is_reached = |above: &Path| fs::metadata(above).is_ok_and(|about| about.mode() & 0o001 != 0);
         let is_private = self.tree.nodes.iter().any(|node| node.kind() != S_IFLNK && !is_open(node))
-            || !self.root.ancestors().skip(1).all(is_reached);
+            || !self.covered.places().iter().all(|place| place.ancestors().skip(1).all(is_reached));
         fresh.grant(if is_private { Rights::Private } else { Rights::Usual })?;
         let about = made.about.clone();
         fresh.place()?;
@@ -284,15 +320,17 @@ fn compared(image: (&Tree, &Sums), root: &Path, tree: &Tree) -> Result<Vec<Diffe
     check::differences((tree, &mut check::on_disk(root, tree)), (image.0, &mut check::in_image(image.1)))
 }
 
-/// What each start needed of the directory's files, and files that are others now.
-fn needed(starts: &[OfStart], root: &Path, tree: &Tree) -> (Vec<Need>, Vec<String>) {
+/// What each start needed of the files, and files that are others now.
+fn needed(starts: &[OfStart], covered: &Covered, tree: &Tree) -> (Vec<Need>, Vec<String>) {
+    let places = covered.places();
     let names = tree.by_name();
     let mut needs = Vec::new();
     let mut lost = BTreeSet::new();
     for (number, start) in (0..).zip(starts) {
         let mut own = Vec::new();
         for file in start.files.iter().filter(|file| file.kind != Kind::Device) {
-            let Ok(below) = file.path.strip_prefix(root) else { continue };
+            let is_covered = places.iter().any(|place| file.path.starts_with(place));
+            let Some(below) = file.path.strip_prefix(covered.root()).ok().filter(|_| is_covered) else { continue };
             match names.get(below).filter(|node| is_as_recorded(&tree.nodes[**node], file)) {
                 Some(node) => own.extend(file.pieces.iter().map(|piece| (*node, *piece))),
                 None => {
@@ -338,22 +376,31 @@ pub fn verify(path: &Path, against: Option<&Path>) -> Result<VerifyDocument> {
     let opened = Opened::open(path)?;
     let (image, contents) = opened.contents()?;
     let (checked, sums) = check::whole(&opened, (&image, &contents))?;
-    let own = PathBuf::from(&opened.about.origin.directory);
-    let directory = against.map_or_else(|| own.clone(), Path::to_path_buf);
-    let tree = Tree::walk(&directory, Detail::Whole)?;
+    let Origin { trees, replaced, directory, .. } = opened.about.origin.clone();
+    let covered = contents.tree.covered(&opened.about.origin);
+    let covered = against.map_or(covered.clone(), |root| covered.below(root));
+    let tree = Tree::of(&covered, Detail::Whole)?;
     let read = (&contents.tree, &sums);
-    let differences = check::beside_copies(&opened.about, compared(read, &directory, &tree)?);
-    let replaced = opened.about.origin.replaced.clone();
+    let differences = check::beside_copies(&opened.about, compared(read, covered.root(), &tree)?);
     let kernel = match rustix::process::geteuid().is_root() {
         false => Kernel::NotAsked("only root can mount it".to_owned()),
-        true => match kernel(&opened, read, &directory) {
+        true => match kernel(&opened, read, Path::new(&directory)) {
             Ok(differences) => Kernel::Sees(differences),
             Err(error) if error.exit == Exit::Machine => Kernel::NotAsked(error.to_string()),
             Err(error) => return Err(error),
         },
     };
-    let (image, directory) = (shown(path), shown(&directory));
-    Ok(VerifyDocument { schema: "thaw.image-verify/1", image, checked, directory, differences, replaced, kernel })
+    let (image, directory) = (shown(path), shown(&covered.whole()));
+    Ok(VerifyDocument {
+        schema: "thaw.image-verify/1",
+        image,
+        checked,
+        directory,
+        trees,
+        differences,
+        replaced,
+        kernel,
+    })
 }
 
 /// What the kernel sees otherwise: from the file itself, or from a loop device where it cannot do that.

@@ -1,10 +1,12 @@
-//! Files that lie over others for one program alone: bind mounts in a mount namespace of its own.
+//! Files that lie over others for one program alone: bind mounts, and directories laid over others (overlayfs), in a
+//! mount namespace of its own.
 //!
 //! Nobody else sees any of it, nothing appears in the machine's mount table, and it is gone with the last process in
 //! the namespace: there is nothing to put back. Everything is prepared before, so that a forked child may enter between
 //! fork and exec.
 
 use model::{Error, Exit, Result};
+use rustix::fs::{StatVfsMountFlags, statvfs};
 use std::ffi::CString;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -14,8 +16,23 @@ use std::ptr::null;
 /// What lies over what.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Covers {
-    /// The file that is seen, and whose place it takes.
-    binds: Vec<(CString, CString)>,
+    all: Vec<Cover>,
+}
+
+/// One thing over another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Cover {
+    place: CString,
+    seen: Seen,
+}
+
+/// What is seen at a place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Seen {
+    /// This file, or directory, alone.
+    Instead(CString),
+    /// What a directory holds, and what it does not hold as it is there: options and flags of an overlay.
+    Before(CString, libc::c_ulong),
 }
 
 impl Covers {
@@ -24,17 +41,44 @@ impl Covers {
     /// # Errors
     /// A path holds a zero byte.
     pub fn new<'a>(pairs: impl IntoIterator<Item = (&'a Path, &'a Path)>) -> Result<Self> {
-        let text = |path: &Path| {
-            CString::new(path.as_os_str().as_bytes())
-                .map_err(|cause| Error::on(Exit::Usage, "cannot use", path).because(cause))
-        };
-        let binds = pairs.into_iter().map(|(seen, place)| Ok((text(seen)?, text(place)?)));
-        Ok(Self { binds: binds.collect::<Result<_>>()? })
+        pairs.into_iter().try_fold(Self::default(), Self::and)
+    }
+
+    /// And, after all others, this.
+    ///
+    /// # Errors
+    /// A path holds a zero byte.
+    pub fn and(mut self, (seen, place): (&Path, &Path)) -> Result<Self> {
+        self.all.push(Cover { place: text(place)?, seen: Seen::Instead(text(seen)?) });
+        Ok(self)
+    }
+
+    /// Of pairs of directories, what the first holds is seen in the second, and else what that holds itself. Nothing
+    /// can be written there, and what is forbidden in one of the two (`nosuid`, `nodev`, `noexec`) is forbidden.
+    ///
+    /// # Errors
+    /// A directory is not there; a path holds a zero byte.
+    pub fn merged<'a>(pairs: impl IntoIterator<Item = (&'a Path, &'a Path)>) -> Result<Self> {
+        let mut covers = Self::default();
+        for (seen, place) in pairs {
+            let flags = [seen, place].iter().try_fold(libc::MS_RDONLY, |flags, path| {
+                let more =
+                    forbidden(path).map_err(|cause| Error::on(Exit::Machine, "cannot look at", path).because(cause));
+                more.map(|more| flags | more)
+            })?;
+            let mut options = b"lowerdir=".to_vec();
+            options.extend(escaped(seen));
+            options.push(b':');
+            options.extend(escaped(place));
+            let options = CString::new(options).map_err(|cause| unusable(seen).because(cause))?;
+            covers.all.push(Cover { place: text(place)?, seen: Seen::Before(options, flags) });
+        }
+        Ok(covers)
     }
 
     /// Nothing lies over anything.
     pub fn is_empty(&self) -> bool {
-        self.binds.is_empty()
+        self.all.is_empty()
     }
 
     /// Moves the calling thread into a mount namespace of its own and covers the files there. It makes system calls on
@@ -87,21 +131,63 @@ impl Covers {
     /// # Errors
     /// The error number of the first call that failed.
     pub fn cover(&self) -> std::result::Result<(), i32> {
-        for (seen, place) in &self.binds {
+        for Cover { place, seen } in &self.all {
+            let place = place.as_ptr();
             // SAFETY: the strings end with a zero and live through the call; a bind takes neither type nor options.
-            check(unsafe { libc::mount(seen.as_ptr(), place.as_ptr(), null(), libc::MS_BIND, null()) })?;
+            check(unsafe {
+                match seen {
+                    Seen::Instead(seen) => libc::mount(seen.as_ptr(), place, null(), libc::MS_BIND, null()),
+                    Seen::Before(options, flags) => {
+                        libc::mount(OVERLAY.as_ptr(), place, OVERLAY.as_ptr(), *flags, options.as_ptr().cast())
+                    }
+                }
+            })?;
         }
         Ok(())
     }
 
     /// The opposite of [`Covers::cover`], as far as that came.
     pub fn uncover(&self) {
-        for (_, place) in self.binds.iter().rev() {
+        for Cover { place, .. } in self.all.iter().rev() {
             // SAFETY: the string ends with a zero and lives through the call. Where nothing is mounted, it fails and
             // does nothing.
             unsafe { libc::umount2(place.as_ptr(), libc::MNT_DETACH | libc::UMOUNT_NOFOLLOW) };
         }
     }
+}
+
+/// The kernel's name of overlayfs.
+const OVERLAY: &std::ffi::CStr = c"overlay";
+
+/// What is forbidden where a path lies, as flags of a mount.
+///
+/// # Errors
+/// As statvfs(3).
+pub fn forbidden(path: &Path) -> io::Result<libc::c_ulong> {
+    let is = statvfs(path)?.f_flag;
+    let known = [
+        (StatVfsMountFlags::NOSUID, libc::MS_NOSUID),
+        (StatVfsMountFlags::NODEV, libc::MS_NODEV),
+        (StatVfsMountFlags::NOEXEC, libc::MS_NOEXEC),
+    ];
+    Ok(known.into_iter().filter(|(known, _)| is.contains(*known)).fold(0, |flags, (_, flag)| flags | flag))
+}
+
+fn unusable(path: &Path) -> Error {
+    Error::on(Exit::Usage, "cannot use", path)
+}
+
+fn text(path: &Path) -> Result<CString> {
+    CString::new(path.as_os_str().as_bytes()).map_err(|cause| unusable(path).because(cause))
+}
+
+/// A path among an overlay's options, whose commas and colons end one.
+fn escaped(path: &Path) -> Vec<u8> {
+    let escaped = |byte: &u8| match byte {
+        b',' | b':' | b'\\' => vec![b'\\', *byte],
+        byte => vec![*byte],
+    };
+    path.as_os_str().as_bytes().iter().flat_map(escaped).collect()
 }
 
 /// Files that lie over others, as pairs: what is seen, and where.

@@ -7,6 +7,7 @@ use model::{Bytes, DiskOffset, Error, Result};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::fmt;
+use std::path::Path;
 
 /// Says that the file is an image of thaw's.
 const MARK: &[u8; 8] = b"THAWIMG1";
@@ -72,9 +73,20 @@ pub struct Origin {
     pub source: String,
     /// How many starts they hold.
     pub starts: u64,
+    /// Other directories of which it holds what starts need, without links on the way. If there are any, the image's
+    /// own names are below the root of the file system.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub trees: Vec<String>,
     /// Files of which it holds a changed copy: other bytes than the directory has.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub replaced: Vec<String>,
+}
+
+impl Origin {
+    /// The directories that the image is laid over.
+    pub fn places(&self) -> impl Iterator<Item = &Path> {
+        [&self.directory].into_iter().chain(&self.trees).map(Path::new)
+    }
 }
 
 /// What is known of an image.

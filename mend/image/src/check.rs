@@ -1,6 +1,7 @@
 //! Whether an image is whole, and how what it holds differs from a directory.
 
 use crate::about::{About, Sum};
+use crate::covered::Covered;
 use crate::format::BLOCK;
 use crate::inodes;
 use crate::read::{Contents, Image, Source};
@@ -278,19 +279,19 @@ pub enum Of {
     Unchanged,
 }
 
-/// What differs between the directory and the image that was made of it, as far as names, sizes and times tell; `None`:
-/// nothing was changed since. `known`: the image's own directories ([`Opened::contents`]).
+/// What differs between what is `covered` and the image that was made of it, as far as names, sizes and times tell;
+/// `None`: nothing was changed since. `known`: the image's own directories ([`Opened::contents`]).
 ///
 /// # Errors
 /// The directory cannot be looked at; the image is damaged.
-pub fn changed_since(opened: &Opened, known: &Tree, directory: &Path, of: Of) -> Result<Option<String>> {
+pub fn changed_since(opened: &Opened, known: &Tree, covered: &Covered, of: Of) -> Result<Option<String>> {
     if of == Of::Unchanged {
         return Ok(None);
     }
-    if of == Of::Directory && by_inodes(opened, known, directory)? {
+    if of == Of::Directory && by_inodes(opened, known, covered)? {
         return Ok(None);
     }
-    let now = Tree::walk(directory, Detail::Names)?;
+    let now = Tree::of(covered, Detail::Names)?;
     if now.sum() == opened.about.tree_sum.0 {
         return Ok(None);
     }
@@ -319,7 +320,7 @@ pub fn changed_since(opened: &Opened, known: &Tree, directory: &Path, of: Of) ->
 
 /// Whether the inodes alone tell that nothing was changed. If not, names have to be looked at: that is slower, but
 /// knows what is other.
-fn by_inodes(opened: &Opened, known: &Tree, directory: &Path) -> Result<bool> {
+fn by_inodes(opened: &Opened, known: &Tree, covered: &Covered) -> Result<bool> {
     let About { inodes, tree_sum, .. } = &opened.about;
     if inodes.0 == 0 {
         return Ok(false);
@@ -327,9 +328,10 @@ fn by_inodes(opened: &Opened, known: &Tree, directory: &Path) -> Result<bool> {
     let bytes = opened.inodes()?;
     let look = || {
         // What is mounted in the directory is no part of the image: a look at names says so.
-        match Mounts::load().map_err(io::Error::other)?.has_below(directory) {
+        let mounts = Mounts::load().map_err(io::Error::other)?;
+        match covered.places().iter().any(|place| mounts.has_below(place)) {
             true => Ok(None),
-            false => inodes::look(&bytes, directory, known),
+            false => inodes::look(&bytes, covered, known),
         }
     };
     let now: io::Result<Option<Tree>> = look();
@@ -393,9 +395,11 @@ mod tests {
                 recordings: Vec::new(),
                 source: "exact".to_owned(),
                 starts: 1,
+                trees: Vec::new(),
                 replaced: Vec::new(),
             };
-            let source = Source { root: &root, tree: &tree, sum: tree.sum(), needs: &[], whole: &[] };
+            let source =
+                Source { covered: &Covered::directory(&root), tree: &tree, sum: tree.sum(), needs: &[], whole: &[] };
             write(&source, Compression::Lz4, origin, &file).unwrap();
             Opened::open(&target).unwrap()
         };
@@ -408,9 +412,9 @@ mod tests {
         assert!(copied.unwrap().success());
         let copy = home.path().join("copy");
         let known = opened.contents().unwrap().1.tree;
-        assert!(!by_inodes(&opened, &known, &copy).unwrap());
-        assert!(changed_since(&opened, &known, &copy, Of::Directory).unwrap().is_some());
-        assert_eq!(changed_since(&opened, &known, &copy, Of::Copy).unwrap(), None);
+        assert!(!by_inodes(&opened, &known, &Covered::directory(&copy)).unwrap());
+        assert!(changed_since(&opened, &known, &Covered::directory(&copy), Of::Directory).unwrap().is_some());
+        assert_eq!(changed_since(&opened, &known, &Covered::directory(&copy), Of::Copy).unwrap(), None);
         let changes: [(&str, &dyn Fn()); 7] = [
             ("nothing", &|| ()),
             ("content", &|| fs::write(root.join("deep/c"), "C").unwrap()),
@@ -430,11 +434,19 @@ mod tests {
             let opened = make();
             change();
             let known = opened.contents().unwrap().1.tree;
-            assert_eq!(by_inodes(&opened, &known, &root).unwrap(), number == 0, "{what}");
+            assert_eq!(by_inodes(&opened, &known, &Covered::directory(&root)).unwrap(), number == 0, "{what}");
             for of in [Of::Directory, Of::Copy] {
-                assert_eq!(changed_since(&opened, &known, &root, of).unwrap().is_none(), number == 0, "{what}, {of:?}");
+                assert_eq!(
+                    changed_since(&opened, &known, &Covered::directory(&root), of).unwrap().is_none(),
+                    number == 0,
+                    "{what}, {of:?}"
+                );
             }
-            assert_eq!(changed_since(&opened, &known, &root, Of::Unchanged).unwrap(), None, "{what}: nobody looks");
+            assert_eq!(
+                changed_since(&opened, &known, &Covered::directory(&root), Of::Unchanged).unwrap(),
+                None,
+                "{what}: nobody looks"
+            );
         }
     }
 }

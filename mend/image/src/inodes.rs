@@ -6,6 +6,7 @@
 //! they lie is kept too, so that few requests read them all before, where root may read the disk.
 
 use crate::about::MOST_PLACES;
+use crate::covered::Covered;
 use crate::tree::Tree;
 use model::{Bytes, DiskOffset, joined};
 use os::extents::{Extent, ExtentKind, extents};
@@ -52,17 +53,18 @@ pub(crate) fn of(root: &Path, tree: &Tree) -> io::Result<Vec<u8>> {
 ///
 /// # Errors
 /// A directory cannot be opened; the file system does not tell.
-pub(crate) fn places(root: &Path, tree: &Tree) -> io::Result<Vec<(DiskOffset, Bytes)>> {
-    if rustix::fs::statfs(root)?.f_type as u64 != EXT {
+pub(crate) fn places(covered: &Covered, tree: &Tree) -> io::Result<Vec<(DiskOffset, Bytes)>> {
+    if rustix::fs::statfs(covered.whole())?.f_type as u64 != EXT {
         return Ok(Vec::new());
     }
     let mut spans = Vec::new();
     for node in &tree.nodes {
-        if !node.children.iter().any(|(_, child)| tree.nodes[*child].is_directory()) {
+        let has_directories = node.children.iter().any(|(_, child)| tree.nodes[*child].is_directory());
+        if !has_directories || covered.is_above(&node.path) {
             continue;
         }
         let is_there = |extent: &Extent| extent.kind == ExtentKind::Data;
-        let there = extents(&File::open(root.join(&node.path))?)?.into_iter().filter(is_there);
+        let there = extents(&File::open(covered.root().join(&node.path))?)?.into_iter().filter(is_there);
         spans.extend(there.filter_map(|extent| Some((extent.disk?.0, extent.disk?.0 + extent.len.0 + NEAR))));
     }
     let whole = |(from, to): (u64, u64)| (DiskOffset(from), Bytes(to - NEAR - from));
@@ -76,12 +78,17 @@ pub(crate) fn places(root: &Path, tree: &Tree) -> io::Result<Vec<(DiskOffset, By
 ///
 /// # Errors
 /// As open_by_handle_at(2): only root may; this file system takes no handles.
-pub(crate) fn look(mut bytes: &[u8], root: &Path, known: &Tree) -> io::Result<Option<Tree>> {
-    let mount = File::open(root)?;
+pub(crate) fn look(mut bytes: &[u8], covered: &Covered, known: &Tree) -> io::Result<Option<Tree>> {
+    let mount = File::open(covered.whole())?;
     let mut now = known.clone();
     for node in now.nodes.iter_mut().filter(|node| node.is_directory()) {
-        match root.join(&node.path).symlink_metadata() {
-            Ok(about) => node.set_looked_at(&about),
+        match covered.root().join(&node.path).symlink_metadata() {
+            Ok(about) => {
+                node.set_looked_at(&about);
+                if covered.is_above(&node.path) {
+                    node.forget_times();
+                }
+            }
             Err(cause) if matches!(cause.raw_os_error(), Some(libc::ENOENT | libc::ENOTDIR)) => return Ok(None),
             Err(cause) => return Err(cause),
         }

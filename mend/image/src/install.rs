@@ -1,6 +1,7 @@
 //! Launchers, services and the unit that mounts an image for all users: what is written for them. How it is written,
 //! recorded and taken away again is [`os::installed`]'s.
 
+use crate::about::Origin;
 use crate::check::Opened;
 use model::{Error, Exit, Result, shown};
 use os::installed::places::{Places, Scope, one_line, only_root_changes};
@@ -44,7 +45,7 @@ pub fn image(opened: &Opened, thaw: &Path, is_needed_only: bool) -> Result<Insta
     places.check(Scope::System, thaw)?;
     let copy = copy_of(&name)?;
     let unit = unit_name(&name);
-    let text = unit_text(&opened.about.origin.directory, one_line(thaw)?, one_line(&copy)?, places.target)?;
+    let text = unit_text(&opened.about.origin, one_line(thaw)?, one_line(&copy)?, places.target)?;
     let wants = places.units.join(format!("{}.wants", places.target)).join(&unit);
     let files = vec![
         (copy.clone(), Content::Copy(opened.path.clone())),
@@ -114,8 +115,9 @@ pub fn outdated(installation: &Installation) -> Option<String> {
     }
 }
 
-fn unit_text(directory: &str, thaw: &str, image: &str, target: &str) -> Result<String> {
-    let directory = one_line(Path::new(directory))?;
+fn unit_text(origin: &Origin, thaw: &str, image: &str, target: &str) -> Result<String> {
+    let directory = one_line(Path::new(&origin.directory))?;
+    let places = origin.places().map(|place| Ok(unit_listed(one_line(place)?))).collect::<Result<Vec<_>>>()?;
     let (thaw, word) = (unit_word(thaw), unit_word(image));
     Ok(format!(
         "[Unit]\n\
@@ -135,7 +137,7 @@ fn unit_text(directory: &str, thaw: &str, image: &str, target: &str) -> Result<S
         unit_path(directory),
         unit_path(image),
         unit_listed(image),
-        unit_listed(directory),
+        places.join(" "),
     ))
 }
 
@@ -153,10 +155,22 @@ mod tests {
 
     #[test]
     fn the_unit_names_any_path() {
-        let text = unit_text("/usr/lib/a b%", "/usr/bin/thaw", "/var/lib/50%.img", "multi-user.target").unwrap();
+        let origin = |directory: &str| Origin {
+            directory: directory.to_owned(),
+            trees: vec!["/usr/share/x".to_owned()],
+            recordings: Vec::new(),
+            source: String::new(),
+            starts: 1,
+            replaced: Vec::new(),
+        };
+        let of = origin("/usr/lib/a b%");
+        let text = unit_text(&of, "/usr/bin/thaw", "/var/lib/50%.img", "multi-user.target").unwrap();
         assert!(text.contains("ExecStart=\"/usr/bin/thaw\" image mount --remake \"/var/lib/50%%.img\"\n"), "{text}");
-        assert!(text.contains("RequiresMountsFor=\"/var/lib/50%%.img\" \"/usr/lib/a b%%\"\n"), "{text}");
-        assert!(unit_text("/a\nb", "/t", "/i", "x").is_err());
+        assert!(
+            text.contains("RequiresMountsFor=\"/var/lib/50%%.img\" \"/usr/lib/a b%%\" \"/usr/share/x\"\n"),
+            "{text}"
+        );
+        assert!(unit_text(&origin("/a\nb"), "/t", "/i", "x").is_err());
     }
 
     #[test]

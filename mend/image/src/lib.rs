@@ -1,6 +1,7 @@
 //! A program's directory as one compressed, read-only image (EROFS) whose blocks lie in the order in which a recorded
 //! start first touches them.
 //!
+//! - [`covered`]: what of the file system an image covers: one directory, or of several what starts need;
 //! - [`tree`]: a directory as values: names, what each is, what is known of it;
 //! - [`order`]: pure: which pages of which files are compressed together, and in which order these clusters lie;
 //! - [`like`]: what starts need, told by an older image;
@@ -19,6 +20,7 @@
 
 pub mod about;
 pub mod check;
+pub mod covered;
 pub mod extract;
 pub mod install;
 pub mod like;

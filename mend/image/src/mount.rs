@@ -2,13 +2,15 @@
 //! it, and it is gone with the last process in there, whatever ends that: there is nothing to put back, but for a
 //! setting of the loop device where the kernel cannot mount files. [`for_all`] is the other case: [`crate::shared`].
 
+use crate::about::Origin;
 use crate::check::{Difference, Opened, Sums, differences, in_image, on_disk};
+use crate::covered::covers;
 use crate::tree::{Detail, Tree};
 use model::{Error, Exit, Result};
-use os::covers::leave_machine;
+use os::covers::{forbidden, leave_machine};
 use os::journal::{self, Entry, Undo};
 use os::loopdev::{Below, LoopDevice};
-use rustix::fs::{FlockOperation, StatVfsMountFlags};
+use rustix::fs::{FlockOperation, Mode, OFlags};
 use std::collections::BTreeSet;
 use std::ffi::{CString, OsString};
 use std::fs::{self, File};
@@ -85,15 +87,45 @@ impl ReadAround {
     }
 }
 
-/// Moves this thread into a mount namespace of its own and mounts the image over its directory there, in the first of
-/// these ways that the kernel has.
+/// Moves this thread into a mount namespace of its own and mounts the image over its directory there, or directories,
+/// in the first of these ways that the kernel has.
 ///
 /// # Errors
 /// This is not root; the kernel cannot mount it; it cannot be told how much is read around faults on it. The thread may
 /// be in a namespace of its own then, in which nothing is covered.
-pub fn over(opened: &Opened, directory: &Path, trust: Trust, ways: &[Way]) -> Result<ReadAround> {
+pub fn over(opened: &Opened, trust: Trust, ways: &[Way]) -> Result<ReadAround> {
     leave(opened)?;
-    at(opened, directory, flags(opened, directory, trust)?, ways)
+    let origin = &opened.about.origin;
+    let directory = Path::new(&origin.directory);
+    let read_around = at(opened, directory, flags(opened, directory, trust)?, ways)?;
+    if origin.trees.is_empty() {
+        return Ok(read_around);
+    }
+    // Of a set it is not to be seen here, but parts of it, here and elsewhere. A tree may hold this directory, and what
+    // is laid over the tree hides it: the image is found by what is open.
+    let lay = || {
+        let image = rustix::fs::open(directory, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
+            .map_err(|cause| cannot(opened, cause.into()))?;
+        let covers = covers(origin, Path::new(&format!("/proc/self/fd/{}", image.as_raw_fd())))?;
+        covers.cover().map_err(|number| {
+            covers.uncover();
+            let cause = io::Error::from_raw_os_error(number);
+            Error::on(Exit::Machine, "the kernel cannot lay the image over its directories:", &opened.path)
+                .because(cause)
+                .hint("this needs overlayfs (CONFIG_OVERLAY_FS), and not too many file systems above each other")
+        })
+    };
+    lay().map(|()| read_around).inspect_err(|_| uncover(directory))
+}
+
+/// Takes the image away again, where this thread is.
+pub fn uncover_all(origin: &Origin) {
+    let whole = Path::new(&origin.directory);
+    if !origin.trees.is_empty() {
+        uncover(whole);
+        origin.trees.iter().rev().for_each(|tree| uncover(Path::new(tree)));
+    }
+    uncover(whole);
 }
 
 /// Mounts the image at this place, for all who see it: with the rights of where its directory lies, and nothing in it
@@ -121,8 +153,8 @@ fn at(opened: &Opened, place: &Path, flags: libc::c_ulong, ways: &[Way]) -> Resu
     })
 }
 
-/// Takes the image away again, where this thread is.
-pub fn uncover(directory: &Path) {
+/// Takes away what lies over a directory, where this thread is.
+fn uncover(directory: &Path) {
     if let Ok(place) = CString::new(directory.as_os_str().as_bytes()) {
         // SAFETY: the string ends with a zero and lives through the call.
         unsafe { libc::umount2(place.as_ptr(), libc::MNT_DETACH | libc::UMOUNT_NOFOLLOW) };
@@ -221,21 +253,11 @@ fn names() -> io::Result<BTreeSet<OsString>> {
 
 /// What is forbidden where the directory lies is forbidden in the image.
 fn flags(opened: &Opened, directory: &Path, trust: Trust) -> Result<libc::c_ulong> {
-    let is = rustix::fs::statvfs(directory).map_err(|cause| cannot(opened, cause.into()))?.f_flag;
-    let mut flags = libc::MS_RDONLY;
-    for (known, flag) in [
-        (StatVfsMountFlags::NOSUID, libc::MS_NOSUID),
-        (StatVfsMountFlags::NODEV, libc::MS_NODEV),
-        (StatVfsMountFlags::NOEXEC, libc::MS_NOEXEC),
-    ] {
-        if is.contains(known) {
-            flags |= flag;
-        }
-    }
-    if trust == Trust::Other {
-        flags |= libc::MS_NOSUID | libc::MS_NODEV;
-    }
-    Ok(flags)
+    let flags = libc::MS_RDONLY | forbidden(directory).map_err(|cause| cannot(opened, cause))?;
+    Ok(match trust {
+        Trust::Root => flags,
+        Trust::Other => flags | libc::MS_NOSUID | libc::MS_NODEV,
+    })
 }
 
 /// What the kernel sees otherwise in an image than thaw's reader (its tree and sums), mounted for this question alone.

@@ -156,14 +156,16 @@ pub fn mount(opened: &Opened) -> Result<Shared> {
 /// Who else changes it; which directory is closed.
 pub fn check_open_to_all(opened: &Opened) -> Result<()> {
     only_root_changes(&opened.path, "copy it to a directory of root's")?;
-    let directory = Path::new(&opened.about.origin.directory);
+    let origin = &opened.about.origin;
     let is_closed = |path: &&Path| fs::metadata(path).is_ok_and(|about| about.mode() & 0o001 == 0);
-    match directory.ancestors().skip(1).find(is_closed) {
-        Some(closed) => {
-            Err(Error::on(Exit::Usage, "an image of what not everybody can reach is not mounted for all:", directory)
-                .because(format!("{} is closed to others", shown(closed)))
-                .hint("start the program with `sudo thaw image run`, which mounts it for that program alone"))
-        }
+    match origin.places().flat_map(|place| place.ancestors().skip(1)).find(is_closed) {
+        Some(closed) => Err(Error::on(
+            Exit::Usage,
+            "an image of what not everybody can reach is not mounted for all:",
+            Path::new(&origin.directory),
+        )
+        .because(format!("{} is closed to others", shown(closed)))
+        .hint("start the program with `sudo thaw image run`, which mounts it for that program alone")),
         None => Ok(()),
     }
 }

@@ -1,6 +1,8 @@
 //! A directory as values: which names it has, what each is, and what is known of it. The same for one on a disk and for
 //! one in an image, so that they can be compared.
 
+use crate::about::Origin;
+use crate::covered::Covered;
 use model::{Error, Exit, Result};
 use rustix::fs::{lgetxattr, llistxattr};
 use sha2::{Digest, Sha256};
@@ -77,6 +79,11 @@ impl Node {
         node
     }
 
+    /// What changes with every other name in a directory is not told of one that an image does not show.
+    pub(crate) fn forget_times(&mut self) {
+        (self.mtime, self.mtime_ns, self.changed) = (0, 0, (0, 0));
+    }
+
     /// All that one call tells.
     pub(crate) fn set_looked_at(&mut self, about: &Metadata) {
         let kind = about.mode() & libc::S_IFMT;
@@ -102,13 +109,39 @@ impl Tree {
     /// # Errors
     /// It is none, or something in it cannot be looked at; another file system is mounted in it.
     pub fn walk(root: &Path, detail: Detail) -> Result<Self> {
-        let about = fs::symlink_metadata(root).map_err(|cause| unreadable(root, cause))?;
+        Self::of(&Covered::directory(root), detail)
+    }
+
+    /// Looks at what an image covers. Of what it covers in part, what is gone is missing in the tree.
+    ///
+    /// # Errors
+    /// As [`Tree::walk`].
+    pub fn of(covered: &Covered, detail: Detail) -> Result<Self> {
+        let (root, whole) = (covered.root(), covered.whole());
+        let about = fs::symlink_metadata(&whole).map_err(|cause| unreadable(&whole, cause))?;
         if !about.is_dir() {
-            return Err(Error::on(Exit::Usage, "this is no directory:", root).hint("name the program's directory"));
+            return Err(Error::on(Exit::Usage, "this is no directory:", &whole).hint("name the program's directory"));
         }
-        let mut walk = Walk { root, dev: about.dev(), detail, nodes: Vec::new(), linked: BTreeMap::new() };
+        let dev = about.dev();
+        let about = fs::symlink_metadata(root).map_err(|cause| unreadable(root, cause))?;
+        let mut walk = Walk { covered, dev, detail, nodes: Vec::new(), linked: BTreeMap::new() };
         walk.add(PathBuf::new(), &about)?;
         Ok(Self { nodes: walk.nodes })
+    }
+
+    /// What an image covers that comes from there and holds this.
+    pub fn covered(&self, origin: &Origin) -> Covered {
+        let whole = Path::new(&origin.directory);
+        if origin.trees.is_empty() {
+            return Covered::directory(whole);
+        }
+        let trees: Vec<PathBuf> = origin.trees.iter().map(PathBuf::from).collect();
+        let files: Vec<PathBuf> = self
+            .names()
+            .filter(|(_, node)| !self.nodes[*node].is_directory())
+            .map(|(path, _)| Path::new("/").join(path))
+            .collect();
+        Covered::set(whole, &trees, files.iter().map(PathBuf::as_path))
     }
 
     /// A sum of all that one call for each name tells, with the times of change, which nobody can set. It differs when
@@ -166,7 +199,7 @@ impl Tree {
 }
 
 struct Walk<'a> {
-    root: &'a Path,
+    covered: &'a Covered,
     dev: u64,
     detail: Detail,
     nodes: Vec<Node>,
@@ -183,8 +216,11 @@ impl Walk<'_> {
             return Ok(*known);
         }
         let number = self.nodes.len();
-        let full = self.root.join(&path);
+        let full = self.covered.root().join(&path);
         let mut node = Node::of(path.clone(), about);
+        if self.covered.is_above(&path) {
+            node.forget_times();
+        }
         if self.detail == Detail::Whole {
             node.attributes = attributes(&full).map_err(|cause| unreadable(&full, cause))?;
             if about.is_symlink() {
@@ -204,18 +240,24 @@ impl Walk<'_> {
 
     fn fill(&mut self, number: usize, path: &Path, full: &Path, about: &Metadata) -> Result<()> {
         os::interrupt::check()?;
-        if about.dev() != self.dev {
+        if about.dev() != self.dev && !self.covered.is_above(path) {
             return Err(Error::on(Exit::Usage, "another file system is mounted in the directory:", full)
                 .hint("an image is of one file system; name a directory without it"));
         }
-        let names = fs::read_dir(full).and_then(|entries| {
-            entries.map(|entry| entry.map(|entry| entry.file_name())).collect::<io::Result<Vec<_>>>()
-        });
+        let some = self.covered.names(path);
+        let is_in_part = some.is_some();
+        let names = some.map_or_else(
+            || fs::read_dir(full)?.map(|entry| entry.map(|entry| entry.file_name())).collect::<io::Result<Vec<_>>>(),
+            Ok,
+        );
         let mut names = names.map_err(|cause| unreadable(full, cause))?;
         names.sort_unstable_by(|one, other| one.as_bytes().cmp(other.as_bytes()));
         for name in names {
             let full = full.join(&name);
-            let about = fs::symlink_metadata(&full).map_err(|cause| unreadable(&full, cause))?;
+            let about = match fs::symlink_metadata(&full) {
+                Err(cause) if is_in_part && cause.kind() == io::ErrorKind::NotFound => continue,
+                about => about.map_err(|cause| unreadable(&full, cause))?,
+            };
             let child = self.add(path.join(&name), &about)?;
             self.nodes[number].names += u32::from(about.is_dir());
             self.nodes[number].children.push((name.into_vec(), child));

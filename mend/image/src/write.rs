@@ -5,6 +5,7 @@
 //! becomes of it. So data are compressed and written one after the other, and metadata at the end, into their place.
 
 use crate::about::{About, Origin};
+use crate::covered::Covered;
 use crate::format::*;
 use crate::inodes;
 use crate::order::{Class, Cluster, Need, Pages, clusters};
@@ -69,11 +70,11 @@ impl Compression {
 /// What becomes an image.
 #[derive(Clone, Copy, Debug)]
 pub struct Source<'a> {
-    /// The directory.
-    pub root: &'a Path,
-    /// What it holds, whole.
+    /// The directory, or directories.
+    pub covered: &'a Covered,
+    /// What they hold, as far as it is to be in the image, whole.
     pub tree: &'a Tree,
-    /// [`Tree::sum`] of the directory as it is, without changed copies in the place of files.
+    /// [`Tree::sum`] of that as it is, without changed copies in the place of files.
     pub sum: [u8; 32],
     /// What starts need; files are numbers of the tree's nodes.
     pub needs: &'a [Need],
@@ -103,11 +104,11 @@ pub fn write(source: &Source<'_>, compression: Compression, origin: Origin, out:
     layout.encode(source, &placed.blocks, compression, &mut metadata)?;
     superblock(&mut metadata, &layout, compression, blocks, is_shared);
     put(out, &metadata, 0)?;
-    let mut inodes = inodes::of(source.root, source.tree).unwrap_or_default();
+    let mut inodes = inodes::of(source.covered.root(), source.tree).unwrap_or_default();
     inodes.resize(inodes.len().next_multiple_of(BLOCK as usize), 0);
-    let now = Tree::walk(source.root, Detail::Names)?;
+    let now = Tree::of(source.covered, Detail::Names)?;
     if now.sum() != source.sum {
-        return Err(changed(source.root));
+        return Err(changed(&source.covered.whole()));
     }
     let needed = if placed.needed == 0 { layout.end } else { placed.needed };
     let of_kind = |kind: fn(&Node) -> bool| source.tree.nodes.iter().filter(|node| kind(node)).count() as u64;
@@ -127,7 +128,7 @@ pub fn write(source: &Source<'_>, compression: Compression, origin: Origin, out:
         inodes: Bytes(inodes.len() as u64),
         inodes_sum: <[u8; 32]>::from(Sha256::digest(&inodes)).into(),
         // Without them every directory is a request of its own, and nothing else.
-        places: inodes::places(source.root, source.tree).unwrap_or_default(),
+        places: inodes::places(source.covered, source.tree).unwrap_or_default(),
         metadata_sum: <[u8; 32]>::from(Sha256::digest(&metadata)).into(),
         data_sum: <[u8; 32]>::from(data.sum.finalize()).into(),
     };
@@ -425,7 +426,7 @@ fn attributes(node: &Node) -> Result<Vec<u8>> {
 /// Bytes of a file. The name is looked up for each piece: thousands of files would be more than may be open.
 fn content(source: &Source<'_>, node: usize, at: u64, len: u64) -> Result<Vec<u8>> {
     let node = &source.tree.nodes[node];
-    let path = node.instead.clone().unwrap_or_else(|| source.root.join(&node.path));
+    let path = node.instead.clone().unwrap_or_else(|| source.covered.root().join(&node.path));
     let mut bytes = vec![0; len as usize];
     let read = os::file::open_regular(&path).and_then(|file| file.read_exact_at(&mut bytes, at));
     match read {

@@ -5,6 +5,7 @@ mod common;
 use common::{Dice, fill, make, needs, origin};
 use image::about::Origin;
 use image::check::{Difference, Of, Opened, changed_since, differences, in_image, on_disk, whole};
+use image::covered::Covered;
 use image::extract::extract;
 use image::mount::{Way, differences_to_kernel};
 use image::order::Need;
@@ -48,7 +49,10 @@ fn an_image_holds_what_its_directory_holds_and_is_the_same_when_it_is_made_again
             assert!(about.stored.0 > 0 && about.metadata.0 < about.by_all.0 && about.start.0 < about.image.0);
             let different = compared(&one, &root);
             assert!(different.is_empty(), "seed {seed}: {different:?}");
-            assert_eq!(changed_since(&opened, &contents.tree, &root, Of::Directory).unwrap(), None);
+            assert_eq!(
+                changed_since(&opened, &contents.tree, &Covered::directory(&root), Of::Directory).unwrap(),
+                None
+            );
             if !rustix::process::geteuid().is_root() {
                 testing::skip("the kernel's view of an image needs root");
                 continue;
@@ -180,7 +184,8 @@ fn what_an_image_would_be_is_known_before_it_is_made() {
         .collect();
     for compression in [Compression::Lz4, Compression::Zstd(5)] {
         let tree = Tree::walk(&root, Detail::Whole).unwrap();
-        let source = Source { root: &root, tree: &tree, sum: tree.sum(), needs: &needs, whole: &[0] };
+        let source =
+            Source { covered: &Covered::directory(&root), tree: &tree, sum: tree.sum(), needs: &needs, whole: &[0] };
         let sample = sample(&source, compression).unwrap();
         let (_, about) = make(&root, &needs, compression, &target);
         assert_eq!(sample.needed.0, 400 * 4096);
@@ -203,12 +208,12 @@ fn a_changed_copy_takes_the_place_of_a_file_and_the_directory_is_still_as_it_was
     tree.replace(Path::new("lib/file"), &copy).unwrap();
     assert_eq!(tree.replace(Path::new("lib"), &copy).unwrap_err().exit, Exit::Data);
     let file = fs::OpenOptions::new().read(true).write(true).create(true).truncate(true).open(&target).unwrap();
-    let source = Source { root: &root, tree: &tree, sum, needs: &[], whole: &[] };
+    let source = Source { covered: &Covered::directory(&root), tree: &tree, sum, needs: &[], whole: &[] };
     let origin = Origin { replaced: vec!["lib/file".into()], ..origin(&root) };
     image::write::write(&source, Compression::Zstd(3), origin, &file).unwrap();
     let opened = Opened::open(&target).unwrap();
     let known = opened.contents().unwrap().1.tree;
-    assert_eq!(changed_since(&opened, &known, &root, Of::Directory).unwrap(), None);
+    assert_eq!(changed_since(&opened, &known, &Covered::directory(&root), Of::Directory).unwrap(), None);
     let again = home.path().join("again");
     extract(&opened, &again).unwrap();
     assert_eq!(fs::read_to_string(again.join("lib/file")).unwrap(), "something longer");
@@ -228,7 +233,7 @@ fn a_changed_directory_is_noticed_and_what_changed_is_named() {
     let since = || {
         let opened = Opened::open(&target).unwrap();
         let known = opened.contents().unwrap().1.tree;
-        changed_since(&opened, &known, &root, Of::Directory).unwrap()
+        changed_since(&opened, &known, &Covered::directory(&root), Of::Directory).unwrap()
     };
     assert_eq!(since(), None);
     let time = fs::metadata(&file).unwrap().modified().unwrap();

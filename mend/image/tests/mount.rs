@@ -41,7 +41,7 @@ fn an_image_is_seen_by_one_thread_and_reading_around_faults_is_put_back() {
         let before = read_ahead();
         let (mounted, seen) = std::thread::scope(|scope| {
             let inside = scope.spawn(|| {
-                let mut around = over(&opened, &root, Trust::Other, &[way])?;
+                let mut around = over(&opened, Trust::Other, &[way])?;
                 around.off().unwrap();
                 let while_it_starts = read_ahead();
                 let mut ended = Command::new("true").spawn().unwrap();

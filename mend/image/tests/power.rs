@@ -5,6 +5,7 @@ mod common;
 
 use common::origin;
 use image::check::Opened;
+use image::covered::Covered;
 use image::extract::extract;
 use image::tree::{Detail, Tree};
 use image::write::{Compression, Source, write};
@@ -30,7 +31,8 @@ fn survives(syncs: Syncs) -> [Judged; 2] {
     let disk = Disk::of(&[home.path()], syncs);
     disk.run(|| {
         let fresh = Fresh::beside(&target, Existing::Replace)?;
-        let source = Source { root: &root, tree: &tree, sum: tree.sum(), needs: &[], whole: &[] };
+        let source =
+            Source { covered: &Covered::directory(&root), tree: &tree, sum: tree.sum(), needs: &[], whole: &[] };
         write(&source, Compression::Lz4, origin(&root), fresh.file())?;
         fresh.grant(Rights::Usual)?;
         fresh.place()

@@ -64,6 +64,10 @@ pub struct MakeArgs {
     #[arg(long, required_unless_present = "like", num_args = 1.., value_name = "RECORDING",
         value_hint = ValueHint::FilePath)]
     pub from: Vec<PathBuf>,
+    /// Other directories, such as those of its libraries: what the recorded starts need of them is in the image, too,
+    /// and laid over them
+    #[arg(long, num_args = 1.., conflicts_with = "like", value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub tree: Vec<PathBuf>,
     /// An older image of the directory, whose order is taken over by the names of files: after an upgrade, until the
     /// program is recorded again
     #[arg(long, conflicts_with_all = ["from", "variant"], value_name = "IMAGE", value_hint = ValueHint::FilePath)]
@@ -266,12 +270,13 @@ How does a directory become an image in the order of a start?
 
 Writes an EROFS image: metadata in front, then what all recorded starts need in the order of first touch, what some \
 need, and the rest. It is read again and compared with the directory before it gets its name. Equal input gives equal \
-bytes. Best from `thaw touch --engine page` or a recording with `--readahead 0`, and from several starts.";
+bytes. Best from `thaw touch --engine page` or a recording with `--readahead 0`, and from several starts. With --tree \
+it holds what starts need of other directories, too, and whatever else lies there is seen as ever.";
 
 const MAKE_EXAMPLES: &str = "\
 Examples:
   thaw image make /usr/lib/firefox-esr --from ff.thaw -o ff.img
-  thaw image make /opt/app --from one.thaw two.thaw -o app.img --compression zstd:19
+  thaw image make /opt/app --tree /usr/lib /usr/share/fonts --from one.thaw two.thaw -o set.img
   thaw image make /opt/app --like app.img -o app.img --force";
 
 const STAT_ABOUT: &str = "\

@@ -18,9 +18,10 @@ pub fn image(document: &ImageDocument, width: usize) -> Page {
     let about = &document.about;
     let origin = &about.origin;
     page.paragraph(&format!(
-        "{}: {} of {} in {}, {} in {} ({}).",
+        "{}: {}{}: {} in {}, {} in {} ({}).",
         harmless(&document.image),
         harmless(&origin.directory),
+        and_of(&origin.trees),
         units::plural(about.files, "file", "files"),
         units::plural(about.directories, "directory", "directories"),
         units::bytes(about.content),
@@ -63,6 +64,12 @@ pub fn image(document: &ImageDocument, width: usize) -> Page {
     page
 }
 
+/// Of which other directories an image holds a part.
+fn and_of(trees: &[String]) -> String {
+    let trees: Vec<String> = trees.iter().map(|tree| harmless(tree)).collect();
+    if trees.is_empty() { String::new() } else { format!(", and what starts need of {}", trees.join(", ")) }
+}
+
 /// Whether an image is whole, and what differs.
 pub fn verify(document: &VerifyDocument, width: usize) -> Page {
     let mut page = Page::new(width);
@@ -73,7 +80,11 @@ pub fn verify(document: &VerifyDocument, width: usize) -> Page {
         units::bytes(document.checked.content)
     ));
     match document.differences.is_empty() {
-        true => page.paragraph(&format!("It holds what {} holds.", harmless(&document.directory))),
+        true => page.paragraph(&format!(
+            "It holds what {} holds{}.",
+            harmless(&document.directory),
+            and_of(&document.trees)
+        )),
         false => {
             let count = units::plural(document.differences.len() as u64, "difference", "differences");
             page.paragraph(&format!("{count} to {}:", harmless(&document.directory)));

@@ -53,6 +53,7 @@ fn said(page: &text::Page) -> Result<Exit> {
 fn make(args: &MakeArgs) -> Result<Exit> {
     let wanted = Wanted {
         directory: &args.directory,
+        trees: &args.tree,
         order: match &args.like {
             Some(older) => Order::Like(older),
             None => Order::Recorded { recordings: &args.from, variant: args.variant.as_deref() },

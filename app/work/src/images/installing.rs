@@ -85,10 +85,10 @@ fn for_all(opened: &Opened, is_needed_only: bool) -> Result<(PathBuf, Vec<Instal
     // All users will start it: not only what the kernel interprets must be what it was made of.
     let (image, contents) = opened.contents()?;
     let (_, sums) = check::whole(opened, (&image, &contents))?;
-    let directory = Path::new(&opened.about.origin.directory);
-    let tree = Tree::walk(directory, Detail::Whole)?;
-    if let Some(Difference { path, what }) = compared((&contents.tree, &sums), directory, &tree)?.first() {
-        return Err(Error::on(Exit::Data, "the image does not hold what its directory holds:", directory)
+    let covered = contents.tree.covered(&opened.about.origin);
+    let tree = Tree::of(&covered, Detail::Whole)?;
+    if let Some(Difference { path, what }) = compared((&contents.tree, &sums), covered.root(), &tree)?.first() {
+        return Err(Error::on(Exit::Data, "the image does not hold what its directory holds:", &covered.whole())
             .because(format!("{path} {what}"))
             .hint("record the program again, then `thaw image make`"));
     }
@@ -174,8 +174,8 @@ pub fn mount(image: &Path, remakes: bool) -> Result<Shared> {
 
 fn is_changed(opened: &Opened) -> Result<bool> {
     let (_, contents) = opened.contents()?;
-    let directory = Path::new(&opened.about.origin.directory);
-    Ok(check::changed_since(opened, &contents.tree, directory, Of::Directory)?.is_some())
+    let covered = contents.tree.covered(&opened.about.origin);
+    Ok(check::changed_since(opened, &contents.tree, &covered, Of::Directory)?.is_some())
 }
 
 /// The image again, of its directory as it is now, in the place of the old one.
@@ -184,7 +184,8 @@ fn remade(older: &Opened) -> Result<Opened> {
     let About { origin, compression, .. } = &older.about;
     let unknown = || Error::on(Exit::Data, "another version compressed the image:", &older.path);
     let compression = Compression::of_name(compression).ok_or_else(unknown)?;
-    let wanted = Wanted { directory: Path::new(&origin.directory), order: Order::Like(&older.path), compression };
+    let order = Order::Like(&older.path);
+    let wanted = Wanted { directory: Path::new(&origin.directory), trees: &[], order, compression };
     make(&wanted, &older.path, Existing::Replace)?;
     Opened::open(&older.path)
 }
@@ -334,14 +335,13 @@ fn covered() -> BTreeMap<PathBuf, Vec<Process>> {
         if !namespace.is_ok_and(|namespace| known.insert(namespace)) {
             continue;
         }
-        for mount in os::mounts::Mounts::of_process(pid)
-            .unwrap_or_default()
-            .0
-            .into_iter()
-            .filter(|mount| mount.fstype == "erofs")
-        {
+        let mounts = os::mounts::Mounts::of_process(pid).unwrap_or_default().0.into_iter();
+        // Of a set it is mounted twice there, the one over the other.
+        let points: BTreeSet<PathBuf> =
+            mounts.filter(|mount| mount.fstype == "erofs").map(|mount| mount.point).collect();
+        for point in points {
             let name = os::process::comm(pid).unwrap_or_default();
-            covered.entry(mount.point).or_default().push(Process { pid, name });
+            covered.entry(point).or_default().push(Process { pid, name });
         }
     }
     covered

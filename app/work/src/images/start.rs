@@ -1,8 +1,9 @@
 //! A program starts with an image over its directory. Root mounts it for this program alone; anybody else gets it where
 //! it is mounted for all users. Whatever is in the way, the program starts from its directory.
 
-use image::about::About;
+use image::about::{About, Origin};
 use image::check::{self, Of, Opened};
+use image::covered::covers;
 use image::install::not_mounted;
 use image::mount::{self, Trust, Way};
 use image::shared::{self, Identity, Shared};
@@ -162,8 +163,14 @@ pub fn start(asked: &Start<'_>, complain: &dyn Fn(&Error)) -> Result<NoProgram> 
 fn also_read(path: &Path, fit: Option<&Fit>) -> Result<Manifest> {
     let mut also = Manifest::read(path)?;
     if let Some(fit) = fit {
-        let directory = Path::new(&fit.about().origin.directory);
+        let origin = &fit.about().origin;
+        let directory = Path::new(&origin.directory);
         also.retain(|entry| entry.kind == Kind::Device || !entry.path.starts_with(directory));
+        if !origin.trees.is_empty() {
+            let known = Opened::open(fit.file().1)?.contents()?.1.tree.by_name();
+            let below = |path: &Path| path.strip_prefix("/").is_ok_and(|name| known.contains_key(name));
+            also.retain(|entry| entry.kind == Kind::Device || !below(&entry.path));
+        }
     }
     Ok(also)
 }
@@ -184,8 +191,7 @@ fn behind(mut first: Manifest, then: Manifest) -> Manifest {
 pub fn try_out(path: &Path, user: &Choice) -> Result<()> {
     let account = user.account()?;
     let opened = own(path, false, Of::Directory, account.as_ref())?;
-    let directory = Path::new(&opened.about.origin.directory);
-    let tried = || mount::over(&opened, directory, trust(path), &[Way::File, Way::Loop]).map(drop);
+    let tried = || mount::over(&opened, trust(path), &[Way::File, Way::Loop]).map(drop);
     // The namespace is that thread's, and ends with it.
     let thread = std::thread::scope(|scope| scope.spawn(tried).join());
     thread.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
@@ -209,12 +215,15 @@ fn shared(path: &Path, check_all: bool, of: Of) -> Result<Fit> {
     if check_all {
         Opened::open(path)?.check_data()?;
     }
-    let directory = Path::new(&shared.about.origin.directory);
-    if of != Of::Unchanged && Tree::walk(directory, Detail::Names)?.sum() != shared.about.tree_sum.0 {
-        // What exactly, only the image knows.
+    let origin = &shared.about.origin;
+    let directory = Path::new(&origin.directory);
+    // Of one directory the note tells enough.
+    let is_as_it_was = of == Of::Unchanged
+        || origin.trees.is_empty() && Tree::walk(directory, Detail::Names)?.sum() == shared.about.tree_sum.0;
+    if !is_as_it_was {
         let opened = Opened::open(path)?;
         let known = opened.contents()?.1.tree;
-        if let Some(what) = check::changed_since(&opened, &known, directory, of)? {
+        if let Some(what) = check::changed_since(&opened, &known, &known.covered(origin), of)? {
             return Err(changed(directory, what));
         }
     }
@@ -229,19 +238,25 @@ pub(super) fn refused(image: &Path) -> Option<Error> {
 /// As [`cover`], from where it is mounted: an ordinary user in a namespace of users of this process's own. Nothing is
 /// read around faults on it anyway.
 fn cover_from(shared: &Shared, besides: &Covers) -> Result<()> {
-    let directory = Path::new(&shared.about.origin.directory);
-    let here = std::env::current_dir().ok().filter(|here| here.starts_with(directory));
-    let covers = Covers::new([(&*shared.place(), directory)])?;
+    let origin = &shared.about.origin;
+    let here = below_covered(origin);
+    let covers = covers(origin, &shared.place())?;
     let others = || besides.cover().map_err(std::io::Error::from_raw_os_error);
     let covered =
         covers.enter_as_caller().and_then(|()| others()).and_then(|()| here.map_or(Ok(()), std::env::set_current_dir));
     covered.map_err(|cause| {
         besides.uncover();
         covers.uncover();
-        Error::on(Exit::Machine, "this user cannot put the image over its directory:", directory)
+        Error::on(Exit::Machine, "this user cannot put the image over its directory:", Path::new(&origin.directory))
             .because(cause)
             .hint("this needs namespaces of users, which some systems forbid (docs/image.md)")
     })
+}
+
+/// Where this process is, if that is covered by an image of this origin and so another directory afterwards.
+fn below_covered(origin: &Origin) -> Option<PathBuf> {
+    let here = std::env::current_dir().ok()?;
+    origin.places().any(|place| here.starts_with(place)).then_some(here)
 }
 
 fn changed(directory: &Path, what: String) -> Error {
@@ -278,7 +293,8 @@ pub(super) fn check_now(opened: &Opened, of: Of) -> Result<()> {
     // The kernel gets nothing that thaw's own reader refuses.
     check::unused(opened, (&image, &contents))?;
     let directory = Path::new(&opened.about.origin.directory);
-    if let Some(what) = check::changed_since(opened, &contents.tree, directory, of)? {
+    let covered = contents.tree.covered(&opened.about.origin);
+    if let Some(what) = check::changed_since(opened, &contents.tree, &covered, of)? {
         return Err(changed(directory, what));
     }
     Ok(())
@@ -287,10 +303,9 @@ pub(super) fn check_now(opened: &Opened, of: Of) -> Result<()> {
 /// Puts the image over its directory, and copies over other files, for this process and what it becomes, and has
 /// nothing read around faults on the image until the start is over.
 fn cover(opened: &Opened, besides: &Covers) -> Result<()> {
-    let directory = Path::new(&opened.about.origin.directory);
-    // Where we are is below the image afterwards.
-    let here = std::env::current_dir().ok().filter(|here| here.starts_with(directory));
-    let mut read_around = mount::over(opened, directory, trust(&opened.path), &[Way::File, Way::Loop])?;
+    let origin = &opened.about.origin;
+    let here = below_covered(origin);
+    let mut read_around = mount::over(opened, trust(&opened.path), &[Way::File, Way::Loop])?;
     let settled = || {
         besides.cover().map_err(std::io::Error::from_raw_os_error)?;
         read_around.off()?;
@@ -306,7 +321,7 @@ fn cover(opened: &Opened, besides: &Covers) -> Result<()> {
     };
     settled().map_err(|cause: std::io::Error| {
         besides.uncover();
-        mount::uncover(directory);
+        mount::uncover_all(origin);
         Error::on(Exit::Machine, "cannot set up a start with the image", &opened.path).because(cause)
     })
 }

@@ -87,7 +87,7 @@ pub fn survey(
         Exit::Interrupted => Err(error),
         _ => not(error.to_string()),
     };
-    let subject = match Subject::of(root, &starts, &[], vec![shown(&source.recording)]) {
+    let subject = match Subject::of(root, &[], &starts, &[], vec![shown(&source.recording)]) {
         Ok(subject) => subject,
         Err(error) => return refused(error),
     };
@@ -206,7 +206,7 @@ impl Found {
                 file.path = moved(&file.path, copy, original);
             }
         }
-        let subject = Subject::of(&self.about.directory, &starts, copies, vec![shown(recording)])?;
+        let subject = Subject::of(&self.about.directory, &[], &starts, copies, vec![shown(recording)])?;
         subject.write(COMPRESSION, output, Existing::Keep).map(drop)
     }
 }
@@ -231,7 +231,7 @@ pub fn memory(root: &Path, image: Option<&Path>, start: &(dyn Fn() -> Result<()>
         let _around = match &opened {
             Some(opened) => {
                 os::cache::flush(std::slice::from_ref(&opened.path));
-                let mut around = mount::over(opened, root, trust(&opened.path), &[Way::File, Way::Loop])?;
+                let mut around = mount::over(opened, trust(&opened.path), &[Way::File, Way::Loop])?;
                 let cannot = |cause| Error::on(Exit::Machine, "cannot mount the image", &opened.path).because(cause);
                 around.off().map_err(cannot)?;
                 let stretch = [(FileOffset(0), opened.about.start)];
@@ -271,7 +271,7 @@ pub fn try_out(place: &Path, user: &os::user::Choice) -> Result<()> {
     let cannot = |cause: std::io::Error| Error::on(Exit::Machine, "cannot write in", place).because(cause);
     std::fs::create_dir(&directory).map_err(cannot)?;
     std::fs::write(directory.join("file"), [b'x'; 9000]).map_err(cannot)?;
-    let subject = Subject::of(&directory, &[], &[], Vec::new())?;
+    let subject = Subject::of(&directory, &[], &[], &[], Vec::new())?;
     subject.write(COMPRESSION, &image, Existing::Keep)?;
     let tried = mounted(&image, user);
     os::tree::remove(&directory)?;

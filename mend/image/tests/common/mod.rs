@@ -3,6 +3,7 @@
 
 use image::about::{About, Origin};
 use image::check::Opened;
+use image::covered::Covered;
 use image::order::Need;
 use image::tree::{Detail, Tree};
 use image::write::{Compression, Source, write};
@@ -152,6 +153,7 @@ pub fn origin(root: &Path) -> Origin {
         recordings: vec!["a.thaw".into()],
         source: "exact".into(),
         starts: 2,
+        trees: Vec::new(),
         replaced: Vec::new(),
     }
 }
@@ -160,7 +162,7 @@ pub fn origin(root: &Path) -> Origin {
 pub fn make(root: &Path, needs: &[Need], compression: Compression, target: &Path) -> (Tree, About) {
     let tree = Tree::walk(root, Detail::Whole).unwrap();
     let file = fs::OpenOptions::new().read(true).write(true).create(true).truncate(true).open(target).unwrap();
-    let source = Source { root, tree: &tree, sum: tree.sum(), needs, whole: &[0, 1] };
+    let source = Source { covered: &Covered::directory(root), tree: &tree, sum: tree.sum(), needs, whole: &[0, 1] };
     let about = write(&source, compression, origin(root), &file).unwrap();
     assert_eq!(Opened::open(target).unwrap().about, about);
     (tree, about)
