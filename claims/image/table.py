@@ -15,7 +15,8 @@ with open(sys.argv[1], newline="") as file:
             starts.setdefault(row["variant"], []).append(row)
 names = sorted(starts, key=lambda name: -statistics.median(float(row["wall_s"]) for row in starts[name]))
 # The program as it is.
-variants = {"preload", "erofs", "squashfs", "erofs-preload", "squashfs-preload", "image", "image-preload", "image-unchanged"}
+variants = {"preload", "erofs", "squashfs", "erofs-preload", "squashfs-preload", "image", "image-preload", "image-unchanged", "set",
+    "set-unchanged", "set-preload"}
 as_it_is = next(name for name in names if name not in variants)
 base = statistics.median(float(row["wall_s"]) for row in starts[as_it_is])
 print(f"{'start':18} {'n':>2}  median                    x faster     read  requests")

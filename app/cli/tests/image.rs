@@ -225,59 +225,29 @@ fn a_recording_that_says_nothing_of_the_directory_makes_no_image() {
     assert!(!scratch.path("a.img").exists());
 }
 
-/// Where a test has a file system of its own; taken away again.
-struct Mounted(std::path::PathBuf);
-
-impl Mounted {
-    fn at(image: &Path, point: &Path) -> Option<Self> {
-        let status = Command::new("mount").args(["-o", "loop"]).arg(image).arg(point).status().unwrap();
-        status.success().then(|| Self(point.to_owned()))
-    }
-
-    /// Requests that its disk has read.
-    fn requests(&self) -> u64 {
-        let dev = std::os::unix::fs::MetadataExt::dev(&std::fs::metadata(&self.0).unwrap());
-        let stat = format!("/sys/dev/block/{}:{}/stat", libc::major(dev), libc::minor(dev));
-        std::fs::read_to_string(stat).unwrap().split_whitespace().next().unwrap().parse().unwrap()
-    }
-}
-
-impl Drop for Mounted {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg(&self.0).status();
-    }
-}
-
 /// Whether the directory is as it was costs few requests on a cold disk: not one for each directory.
 #[test]
 fn a_cold_directory_is_looked_at_in_few_requests() {
     let scratch = Scratch::new();
     let Some(()) = made(&scratch) else { return };
-    let (disk, point) = (scratch.path("disk.img"), scratch.path("disk"));
-    std::fs::create_dir(&point).unwrap();
-    std::fs::File::create(&disk).unwrap().set_len(64 << 20).unwrap();
-    let mkfs = Command::new("/sbin/mkfs.ext4").args(["-q", "-b", "4096"]).arg(&disk).status();
-    if !mkfs.is_ok_and(|status| status.success()) {
-        return testing::skip("needs mkfs.ext4");
-    }
-    let Some(mounted) = Mounted::at(&disk, &point) else { return testing::skip("needs loop devices") };
+    let disk = testing::LoopDisk::new(&scratch.path(""), "mkfs.ext4", &["-q", "-b", "4096"], 64 << 20);
+    let Some(disk) = disk else { return };
     for number in 0..300 {
-        let place = point.join(format!("app/{number}/deeper"));
+        let place = disk.point.join(format!("app/{number}/deeper"));
         std::fs::create_dir_all(&place).unwrap();
         std::fs::write(place.join("file"), "content").unwrap();
     }
     let mut trace = made::trace_of(1);
-    (trace.files[0].size, trace.files[0].path) = (Bytes(7), point.join("app/7/deeper/file"));
+    (trace.files[0].size, trace.files[0].path) = (Bytes(7), disk.point.join("app/7/deeper/file"));
     made::with_trace(&scratch.path("b.thaw"), &[900], &[300], Some(&trace));
     scratch.thaw(["image", "make", "disk/app", "--from", "b.thaw", "-o", "b.img"]).exits(0);
-    drop(mounted);
     let requests = |options: &[&str]| {
-        let mounted = Mounted::at(&disk, &point).unwrap();
-        let before = mounted.requests();
+        disk.remount("loop");
+        let before = disk.counts()[0];
         let words = [&["image", "run", "b.img"], options, &["--", "cat", "disk/app/299/deeper/file"]].concat();
         let said = scratch.thaw(words).exits(0);
         assert_eq!((said.out().as_str(), said.err().as_str()), ("content", ""));
-        mounted.requests() - before
+        disk.counts()[0] - before
     };
     let [by_name, looked_at, not] = [&["--copied"][..], &[], &["--unchanged"]].map(requests);
     println!("requests: {by_name} by name, {looked_at} as usual, {not} where nobody looks");

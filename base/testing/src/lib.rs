@@ -5,12 +5,14 @@
 
 mod killed;
 mod linked;
+mod loopdisk;
 pub mod openmetrics;
 pub mod power;
 pub mod steps;
 
 pub use killed::killed;
 pub use linked::{declared, library, linked, valgrind};
+pub use loopdisk::LoopDisk;
 
 use std::io::Write;
 use std::path::Path;

@@ -6,9 +6,10 @@ mod common;
 use common::{Random, body, key};
 use std::collections::HashMap;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::sync::{Arc, Mutex};
+use testing::LoopDisk;
 use thaw_entrystore::disk::{Disk, Folder};
 use thaw_entrystore::{Blocking, Clear, Event, Options, Put, Store};
 
@@ -20,46 +21,19 @@ fn ran(program: &str, args: &[&str], path: &Path) -> bool {
     output.is_ok_and(|output| output.status.success())
 }
 
-/// A mounted image, until it is dropped.
-struct Mounted(PathBuf);
-
-impl Mounted {
-    fn new(image: &Path, at: &Path) -> Option<Mounted> {
-        std::fs::create_dir(at).ok()?;
-        let image = image.to_str()?;
-        // The loop device goes with the mount.
-        ran("mount", &["-o", "loop", image], at).then(|| Mounted(at.into()))
-    }
-}
-
-impl Mounted {
-    /// Writes that the loop device has been asked for, and those under way.
-    fn writes(&self) -> String {
-        let output = Command::new("findmnt").args(["-no", "SOURCE"]).arg(&self.0).output().unwrap();
-        let device = String::from_utf8(output.stdout).unwrap();
-        let name = device.trim().rsplit('/').next().unwrap().to_owned();
-        let all = std::fs::read_to_string(format!("/sys/block/{name}/stat")).unwrap();
-        let words: Vec<&str> = all.split_whitespace().collect();
-        [words[4], words[8]].join(" ")
-    }
-
-    /// Copies the image as it is at one moment: the store stands still, and if the kernel wrote meanwhile, again.
-    fn copy(&self, image: &Path, to: &Path, gate: &Mutex<()>) {
-        let _gate = gate.lock().unwrap();
-        loop {
-            let before = self.writes();
-            assert!(ran("cp", &["--reflink=never", "--sparse=always", image.to_str().unwrap()], to));
-            if before == self.writes() && before.ends_with(" 0") {
-                return;
-            }
-        }
-    }
-}
-
-impl Drop for Mounted {
-    fn drop(&mut self) {
-        if !ran("umount", &[], &self.0) {
-            ran("umount", &["-l"], &self.0);
+/// Copies the image as it is at one moment: the store stands still, and if the kernel wrote meanwhile, again.
+fn copy(disk: &LoopDisk, to: &Path, gate: &Mutex<()>) {
+    // Writes that the loop device has been asked for, and those under way.
+    let writes = || {
+        let counts = disk.counts();
+        [counts[4], counts[8]]
+    };
+    let _gate = gate.lock().unwrap();
+    loop {
+        let before = writes();
+        assert!(ran("cp", &["--reflink=never", "--sparse=always", disk.image.to_str().unwrap()], to));
+        if before == writes() && before[1] == 0 {
+            return;
         }
     }
 }
@@ -126,20 +100,11 @@ fn version(number: u64, bytes: &[u8]) -> u64 {
 
 #[test]
 fn a_copy_of_the_image_taken_while_it_fills_holds_what_was_flushed() {
-    if !testing::root_or_skip() {
-        return;
-    }
     let folder = tempfile::tempdir().unwrap();
-    let image = folder.path().join("image");
-    std::fs::File::create(&image).unwrap().set_len(96 << 20).unwrap();
-    if !ran("mkfs.ext4", &["-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0"], &image) {
-        return testing::skip("no mkfs.ext4");
-    }
-    let Some(mounted) = Mounted::new(&image, &folder.path().join("now")) else {
-        return testing::skip("cannot mount a loop image");
-    };
+    let words = ["-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0"];
+    let Some(disk) = LoopDisk::new(folder.path(), "mkfs.ext4", &words, 96 << 20) else { return };
     let gate = Arc::new(Mutex::new(()));
-    let mut store = store(&mounted.0.join("store"), &gate);
+    let mut store = store(&disk.point.join("store"), &gate);
     let mut random = Random(17);
     // The latest version that is acknowledged; those that were asked for, in order; those of the last flush.
     let (mut asked, mut flushed): (HashMap<u64, Vec<u64>>, HashMap<u64, u64>) = Default::default();
@@ -165,7 +130,7 @@ fn a_copy_of_the_image_taken_while_it_fills_holds_what_was_flushed() {
             }
             if round == 3 {
                 // What is under way while the copy is made may be there or not.
-                mounted.copy(&image, &folder.path().join("cut"), &gate);
+                copy(&disk, &folder.path().join("cut"), &gate);
             }
             assert!(tickets.into_iter().all(|ticket| store.done(ticket)));
             if round == 3 {
@@ -179,10 +144,10 @@ fn a_copy_of_the_image_taken_while_it_fills_holds_what_was_flushed() {
     // Another flush, and what was cleared stays so.
     let clear = store.store().clear(Clear::All);
     assert_eq!(store.wait(clear), Event::Done(true));
-    mounted.copy(&image, &folder.path().join("cut"), &gate);
+    copy(&disk, &folder.path().join("cut"), &gate);
     check(folder.path(), CUTS, &HashMap::new(), &HashMap::new(), &removed);
     drop(store);
-    drop(mounted);
+    drop(disk);
 }
 
 /// Mounts the copy, and compares the store in it with what has to be there.
@@ -193,8 +158,8 @@ fn check(
     asked: &HashMap<u64, Vec<u64>>,
     removed: &HashMap<u64, u64>,
 ) {
-    let mounted = Mounted::new(&folder.join("cut"), &folder.join(format!("cut-{cut}"))).expect("the copy mounts");
-    let mut store = store(&mounted.0.join("store"), &Arc::default());
+    let disk = LoopDisk::of(&folder.join("cut"), &folder.join(format!("cut-{cut}"))).expect("the copy mounts");
+    let mut store = store(&disk.point.join("store"), &Arc::default());
     for number in 0..KEYS {
         let none = Vec::new();
         let asked = asked.get(&number).unwrap_or(&none);
@@ -210,5 +175,5 @@ fn check(
         }
     }
     drop(store);
-    drop(mounted);
+    drop(disk);
 }

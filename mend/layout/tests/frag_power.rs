@@ -49,7 +49,7 @@ fn fixed(path: &Path) -> Fixed {
 /// On the model, where blocks cannot be exchanged. `None`: no such disk can be had here.
 fn copied(syncs: Syncs) -> Option<(usize, Result<usize, String>)> {
     let disk = Disk::new(memory(), &["-q", "-b", "4096", "-O", "^extent,^64bit"], "mkfs.ext4", 24 << 20)?;
-    let state = disk.folder.path().join("state");
+    let state = disk.image.with_file_name("state");
     fs::create_dir(&state).unwrap();
     // SAFETY: the tests of this process that come here run one after the other, and nothing else looks at it.
     unsafe { std::env::set_var("THAW_STATE_DIR", &state) };
@@ -137,7 +137,8 @@ fn moved() -> Option<(usize, usize)> {
     )?;
     // What the kernel writes by itself would come while the image is copied.
     ran(Command::new("mount").args(["-o", "remount,commit=600"]).arg(&disk.point));
-    let folder = disk.folder.path();
+    let folder = tempfile::tempdir_in(memory()).unwrap();
+    let folder = folder.path();
     let (state, after, copy) = (folder.join("state"), folder.join("after"), folder.join("cut"));
     fs::create_dir(&state).unwrap();
     fs::create_dir(&after).unwrap();
@@ -177,8 +178,8 @@ fn moved() -> Option<(usize, usize)> {
                 // As the kernel may at any time.
                 rustix::fs::syncfs(File::open(&disk.point).unwrap()).unwrap();
             }
-            fs::copy(folder.join("image"), &copy).unwrap();
-            ran(Command::new("mount").args(["-o", "loop"]).arg(&copy).arg(&after));
+            fs::copy(&disk.image, &copy).unwrap();
+            let mounted = testing::LoopDisk::of(&copy, &after).expect("the copy mounts");
             let found = after.join("one");
             assert!(all_of(&found) == before, "cut {cuts}, at the system call {call}: the file is not what it was");
             seen.push(pieces(&found));
@@ -191,7 +192,7 @@ fn moved() -> Option<(usize, usize)> {
                     assert!(texts.into_iter().any(|text| text.contains(hidden.to_str().unwrap())), "{hidden:?}");
                 }
             }
-            ran(Command::new("umount").arg(&after));
+            drop(mounted);
             ran(Command::new("e2fsck").args(["-f", "-n"]).arg(&copy));
             cuts += 1;
         }

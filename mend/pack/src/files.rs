@@ -233,64 +233,34 @@ mod tests {
         }
     }
 
-    /// A disk of this file system in a file; unmounted when dropped.
-    struct Disk(std::path::PathBuf);
-
-    impl Disk {
-        fn new(home: &Path, kind: &str) -> Option<Self> {
-            let run = |words: &[&std::ffi::OsStr]| {
-                let mut command = std::process::Command::new(words[0]);
-                command.args(&words[1..]).stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null());
-                command.status().is_ok_and(|status| status.success())
-            };
-            let (image, point) = (home.join("disk"), home.join("mounted"));
-            File::create(&image).unwrap().set_len(512 << 20).unwrap();
-            std::fs::create_dir(&point).unwrap();
-            let make = std::ffi::OsString::from(format!("/usr/sbin/mkfs.{kind}"));
-            let mounts = ["mount".as_ref(), "-o".as_ref(), "loop".as_ref(), image.as_ref(), point.as_ref()];
-            let is_there = run(&[&make, image.as_ref()]) && run(&mounts);
-            is_there.then_some(Self(point))
-        }
-
-        fn used(&self) -> u64 {
-            rustix::fs::syncfs(File::open(&self.0).unwrap()).unwrap();
-            let about = rustix::fs::statvfs(&self.0).unwrap();
-            (about.f_blocks - about.f_bfree) * about.f_frsize
-        }
-    }
-
-    impl Drop for Disk {
-        fn drop(&mut self) {
-            let _ = std::process::Command::new("umount").arg("-l").arg(&self.0).status();
-        }
+    /// Bytes that are in use on a disk.
+    fn used(point: &Path) -> u64 {
+        rustix::fs::syncfs(File::open(point).unwrap()).unwrap();
+        let about = rustix::fs::statvfs(point).unwrap();
+        (about.f_blocks - about.f_bfree) * about.f_frsize
     }
 
     #[test]
     fn what_moves_by_whole_blocks_takes_no_room_where_blocks_can_be_shared() {
-        if !testing::root_or_skip() {
-            return;
-        }
         for kind in ["xfs", "btrfs"] {
             let home = tempfile::tempdir_in("/var/tmp").unwrap();
-            let Some(disk) = Disk::new(home.path(), kind) else {
-                testing::skip(&format!("needs {kind}"));
-                continue;
-            };
-            let path = disk.0.join("original");
+            let disk = testing::LoopDisk::new(home.path(), &format!("mkfs.{kind}"), &[], 512 << 20);
+            let Some(disk) = disk else { continue };
+            let path = disk.point.join("original");
             let bytes: Vec<u8> =
                 (0..32_u64 << 20).map(|at| (at.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8).collect();
             std::fs::write(&path, &bytes).unwrap();
             let file = File::open(&path).unwrap();
             let mapping = Mapping::of(&file, &path).unwrap();
-            let before = disk.used();
+            let before = used(&disk.point);
             // As in a packed file: what is behind the tables lies some pages before where it was.
             let mut canvas = Canvas::blank(30_000_000);
             canvas.paint(0, &mapping[..200_000]);
             canvas.paint(200_500, &mapping[200_500 + (1 << 20)..30_000_000 + (1 << 20)]);
-            let fresh = Fresh::beside(&disk.0.join("new"), Existing::Keep).unwrap();
+            let fresh = Fresh::beside(&disk.point.join("new"), Existing::Keep).unwrap();
             paint(&fresh, &canvas, Some((&file, &mapping))).unwrap();
             assert!(fresh.content().unwrap() == canvas.to_vec(), "{kind}");
-            let more = disk.used() - before;
+            let more = used(&disk.point) - before;
             assert!(more < 4 << 20, "{kind}: {more} bytes of 30,000,000");
         }
     }

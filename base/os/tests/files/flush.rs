@@ -1,6 +1,6 @@
 //! Flushing folders: everything that stays is named with its reason, and nothing else is touched.
 
-use crate::ground::{Locked, LoopDisk, Sleeper, as_nobody, cold_file, content, folder, resident, undisturbed};
+use crate::ground::{Locked, Sleeper, as_nobody, cold_file, content, folder, loop_disk, resident, undisturbed};
 use model::{Bytes, PAGE, WarningKind};
 use os::cache::{self, FileSystems, FlushReport, Grip, Walk, Why, flush};
 use std::ffi::OsStr;
@@ -206,7 +206,7 @@ fn pages_that_nobody_maps_can_be_in_use_by_the_kernel() {
 fn other_file_systems_are_entered_only_when_asked() {
     undisturbed(|| {
         let Some(folder) = folder() else { return };
-        let Some(disk) = LoopDisk::new(folder.path()) else { return };
+        let Some(disk) = loop_disk(folder.path()) else { return };
         let (here, there) = (folder.path().join("here"), disk.point.join("there"));
         warm_file(&here, 3);
         warm_file(&there, 4);
@@ -228,7 +228,7 @@ fn other_file_systems_are_entered_only_when_asked() {
 fn a_read_only_file_system_is_evicted_like_any_other() {
     undisturbed(|| {
         let Some(folder) = folder() else { return };
-        let Some(disk) = LoopDisk::new(folder.path()) else { return };
+        let Some(disk) = loop_disk(folder.path()) else { return };
         let path = disk.point.join("file");
         warm_file(&path, 6);
         disk.remount("loop,ro");

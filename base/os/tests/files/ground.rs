@@ -5,9 +5,10 @@ use os::cache::{self, Residency};
 use os::mounts::{Backing, Mount, Mounts};
 use std::fs::File;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use testing::LoopDisk;
 
 /// Runs a test again if it failed while somebody dropped the caches of the whole machine, which the kernel counts.
 pub fn undisturbed(test: impl Fn()) {
@@ -99,63 +100,14 @@ pub fn as_nobody<T: Send>(act: impl FnOnce() -> T + Send) -> T {
     })
 }
 
-/// A small ext4 on a loop device; unmounted and removed when dropped.
-pub struct LoopDisk {
-    image: PathBuf,
-    pub point: PathBuf,
+/// A small ext4 on a loop device. `None` (and counted as skipped): it cannot be had here.
+pub fn loop_disk(folder: &Path) -> Option<LoopDisk> {
+    LoopDisk::new(folder, "mkfs.ext4", &["-q", "-b", "4096", "-E", "lazy_itable_init=0"], 32 << 20)
 }
 
-impl LoopDisk {
-    /// `None` (and counted as skipped): no root, no mkfs.ext4 or no loop devices.
-    pub fn new(folder: &Path) -> Option<Self> {
-        if !testing::root_or_skip() {
-            return None;
-        }
-        let disk = Self { image: folder.join("disk.img"), point: folder.join("disk") };
-        File::create(&disk.image).unwrap().set_len(32 << 20).unwrap();
-        std::fs::create_dir(&disk.point).unwrap();
-        let mkfs = [Path::new("/sbin/mkfs.ext4"), Path::new("/usr/sbin/mkfs.ext4")];
-        let made = mkfs.iter().find(|mkfs| mkfs.exists()).is_some_and(|mkfs| {
-            run(Command::new(mkfs).args(["-q", "-b", "4096", "-E", "lazy_itable_init=0"]).arg(&disk.image))
-        });
-        if !made || !disk.mount("loop") {
-            testing::skip("needs mkfs.ext4 and loop devices");
-            return None;
-        }
-        std::fs::set_permissions(&disk.point, PermissionsExt::from_mode(0o755)).unwrap();
-        Some(disk)
-    }
-
-    fn mount(&self, options: &str) -> bool {
-        run(Command::new("mount").args(["-o", options]).arg(&self.image).arg(&self.point))
-    }
-
-    /// Unmounts and mounts again: all its caches are empty then.
-    pub fn remount(&self, options: &str) {
-        assert!(run(Command::new("umount").arg(&self.point)), "cannot unmount {}", self.point.display());
-        assert!(self.mount(options), "cannot mount {} again", self.image.display());
-    }
-
-    /// Its device number.
-    pub fn dev(&self) -> u64 {
-        self.point.metadata().unwrap().dev()
-    }
-
-    /// Its device file.
-    pub fn device(&self) -> PathBuf {
-        self.entry().source
-    }
-
-    /// Its line of the mount table.
-    pub fn entry(&self) -> Mount {
-        Mounts::load().unwrap().of_path(&self.point).unwrap().clone()
-    }
-}
-
-impl Drop for LoopDisk {
-    fn drop(&mut self) {
-        run(Command::new("umount").arg("-l").arg(&self.point));
-    }
+/// Its line of the mount table.
+pub fn entry(disk: &LoopDisk) -> Mount {
+    Mounts::load().unwrap().of_path(&disk.point).unwrap().clone()
 }
 
 /// Mounts something at `point`; unmounted when dropped. `None`: this machine cannot.

@@ -1,8 +1,8 @@
 //! One file's pages: what is resident is told exactly, or not at all.
 
 use crate::ground::{
-    Locked, LoopDisk, Mounted, Sleeper, as_nobody, cold_file, content, folder, pages, range, resident, undisturbed,
-    whole,
+    Locked, Mounted, Sleeper, as_nobody, cold_file, content, entry, folder, loop_disk, pages, range, resident,
+    undisturbed, whole,
 };
 use model::{Bytes, Exit, FileOffset, PAGE};
 use os::cache::{self, Grip, Method};
@@ -307,8 +307,8 @@ fn overlayfs_does_not_make_resident_files_look_cold() {
 fn a_block_device_has_pages_too() {
     undisturbed(|| {
         let Some(folder) = folder() else { return };
-        let Some(disk) = LoopDisk::new(folder.path()) else { return };
-        let device = disk.device();
+        let Some(disk) = loop_disk(folder.path()) else { return };
+        let device = entry(&disk).source;
         let file = File::open(&device).unwrap();
         cache::evict(&file).unwrap();
         cache::warm(&device, Some(&[range(1000, 3)])).unwrap();

@@ -1,6 +1,6 @@
 //! Where files are: on disk (extents), in the tree (paths of inodes), among mounts and partitions.
 
-use crate::ground::{LoopDisk, Mounted, as_nobody, content, folder, undisturbed};
+use crate::ground::{Mounted, as_nobody, content, entry, folder, loop_disk, undisturbed};
 use model::{Bytes, DiskOffset, PAGE};
 use os::cache;
 use os::device::{DiskPart, part_in, part_of};
@@ -31,7 +31,7 @@ fn extents_show_holes_and_what_was_never_written_and_lead_to_the_data() {
     undisturbed(|| {
         use ExtentKind::{Data, Unwritten};
         let Some(folder) = folder() else { return };
-        let Some(disk) = LoopDisk::new(folder.path()) else { return };
+        let Some(disk) = loop_disk(folder.path()) else { return };
         let path = disk.point.join("file");
         let file = File::options().create(true).truncate(true).read(true).write(true).open(&path).unwrap();
         fallocate(&file, 0, 0, 40);
@@ -46,7 +46,7 @@ fn extents_show_holes_and_what_was_never_written_and_lead_to_the_data() {
         assert_eq!(pieces(&found), 3, "the holes still lie between the pieces on disk");
 
         cache::evict(&file).unwrap();
-        let device = File::open(disk.device()).unwrap();
+        let device = File::open(entry(&disk).source).unwrap();
         cache::evict(&device).unwrap();
         for extent in found.iter().filter(|extent| extent.kind == Data) {
             let mut on_disk = vec![0; extent.len.0 as usize];
@@ -61,7 +61,7 @@ fn extents_show_holes_and_what_was_never_written_and_lead_to_the_data() {
 fn more_extents_than_fit_one_answer_are_all_told() {
     undisturbed(|| {
         let Some(folder) = folder() else { return };
-        let Some(disk) = LoopDisk::new(folder.path()) else { return };
+        let Some(disk) = loop_disk(folder.path()) else { return };
         let file = File::create(disk.point.join("file")).unwrap();
         let mut expected = Vec::new();
         for island in 0..1000 {
@@ -79,7 +79,7 @@ fn more_extents_than_fit_one_answer_are_all_told() {
 fn data_that_is_only_in_memory_has_no_place() {
     undisturbed(|| {
         let Some(folder) = folder() else { return };
-        let Some(disk) = LoopDisk::new(folder.path()) else { return };
+        let Some(disk) = loop_disk(folder.path()) else { return };
         let path = disk.point.join("file");
         // Somebody's `sync` may allocate it before we look; not twenty times.
         let seen = (0..20).any(|_| {
@@ -106,7 +106,7 @@ fn name_of(mount: &Path, ino: u64) -> Option<InodeName> {
 fn an_inode_leads_to_its_path_whatever_happens_to_the_file() {
     undisturbed(|| {
         let Some(folder) = folder() else { return };
-        let Some(disk) = LoopDisk::new(folder.path()) else { return };
+        let Some(disk) = loop_disk(folder.path()) else { return };
         let at = |name: &str| disk.point.join(name);
         std::fs::create_dir(at("directory")).unwrap();
         std::fs::write(at("directory/file"), "x").unwrap();
@@ -133,7 +133,7 @@ fn an_inode_leads_to_its_path_whatever_happens_to_the_file() {
 fn an_inode_whose_name_was_forgotten_has_no_path_rather_than_a_wrong_one() {
     undisturbed(|| {
         let Some(folder) = folder() else { return };
-        let Some(disk) = LoopDisk::new(folder.path()) else { return };
+        let Some(disk) = loop_disk(folder.path()) else { return };
         let path = disk.point.join("file");
         std::fs::write(&path, "x").unwrap();
         let ino = path.metadata().unwrap().ino();
@@ -149,7 +149,7 @@ fn an_inode_whose_name_was_forgotten_has_no_path_rather_than_a_wrong_one() {
 fn unusual_mounts_and_users_without_rights_get_no_path() {
     undisturbed(|| {
         let Some(folder) = folder() else { return };
-        let Some(disk) = LoopDisk::new(folder.path()) else { return };
+        let Some(disk) = loop_disk(folder.path()) else { return };
         let path = disk.point.join("file");
         std::fs::write(&path, "x").unwrap();
         let ino = path.metadata().unwrap().ino();
@@ -193,7 +193,7 @@ fn unusual_mounts_and_users_without_rights_get_no_path() {
 fn a_walk_finds_all_names_and_stays_on_the_file_system() {
     undisturbed(|| {
         let Some(folder) = folder() else { return };
-        let Some(disk) = LoopDisk::new(folder.path()) else { return };
+        let Some(disk) = loop_disk(folder.path()) else { return };
         let mut wanted = HashMap::new();
         for name in ["a", "b/c", "b/d/e"] {
             let path = disk.point.join(name);
@@ -221,7 +221,7 @@ fn mounts_are_found_by_path_and_device() {
         assert_eq!(mounts.of_path(Path::new("/not/there/at all")), Some(root));
 
         let Some(folder) = folder() else { return };
-        let Some(disk) = LoopDisk::new(folder.path()) else { return };
+        let Some(disk) = loop_disk(folder.path()) else { return };
         let file = disk.point.join("new file");
         symlink(&disk.point, folder.path().join("link")).unwrap();
         let mounts = Mounts::load().unwrap();
@@ -316,9 +316,9 @@ fn a_disk_tells_its_facts_also_through_its_partition() {
 fn the_disk_of_a_path_is_the_one_that_holds_it() {
     undisturbed(|| {
         let Some(folder) = folder() else { return };
-        let Some(disk) = LoopDisk::new(folder.path()) else { return };
+        let Some(disk) = loop_disk(folder.path()) else { return };
         let found = Disk::of_path(&disk.point.join("new file")).unwrap();
-        assert_eq!(Path::new("/dev").join(&found.name), disk.device());
+        assert_eq!(Path::new("/dev").join(&found.name), entry(&disk).source);
         assert_eq!((found.dev, found.size), (disk.dev(), Bytes(32 << 20)));
 
         let at = |name: &str| folder.path().join(name);

@@ -1,6 +1,6 @@
 //! Settings of the machine that are held for the runs are given back.
 
-use crate::ground::{LoopDisk, folder};
+use crate::ground::{folder, loop_disk};
 use model::WarningKind;
 use os::cpu::{self, SteadyGuard};
 use os::disk::{Disk, read_ahead_text};
@@ -29,7 +29,7 @@ fn own_journal() {
 #[test]
 fn read_ahead_is_given_back() {
     let Some(folder) = folder() else { return };
-    let Some(disk) = LoopDisk::new(folder.path()) else { return };
+    let Some(disk) = loop_disk(folder.path()) else { return };
     own_journal();
     let disk = Disk::of_path(&disk.point).unwrap();
     let now = || std::fs::read_to_string(&disk.read_ahead_file).unwrap().trim().parse::<u64>().unwrap();
