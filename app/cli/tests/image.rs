@@ -200,6 +200,19 @@ fn the_program_runs_as_who_asked() {
     let uid = testing::SECOND_USER.to_string();
     command.args(["image", "run", "a.img", "--", "id", "-u"]).env("SUDO_UID", &uid).env_remove("SUDO_USER");
     assert_eq!(Said::of(command).exits(0).out().trim(), uid);
+    // What a user can put over files must not decide what a program with rights of its own does.
+    let privileges = || {
+        let mut command = scratch.command();
+        command.args(["image", "run", "a.img", "--", "grep", "NoNewPrivs", "/proc/self/status"]);
+        command.env("SUDO_UID", &uid).env_remove("SUDO_USER");
+        let said = Said::of(command).exits(0);
+        assert_eq!(said.err(), "");
+        said.out()
+    };
+    assert_eq!(privileges(), "NoNewPrivs:\t0\n");
+    std::os::unix::fs::chown(scratch.path("a.img"), Some(testing::SECOND_USER), None).unwrap();
+    assert_eq!(privileges(), "NoNewPrivs:\t1\n");
+    std::os::unix::fs::chown(scratch.path("a.img"), Some(0), None).unwrap();
     let asked = scratch.thaw(["image", "run", "a.img", "--user", "nobody-of-this-name", "--", "id"]);
     asked.exits(126).complains("there is no user");
     // Who is not root cannot mount: the program starts from its directory.

@@ -179,9 +179,12 @@ impl About {
         let is_ordered = metadata > 0 && metadata <= by_all && by_all <= start && start <= about.image.0;
         let behind = about.image.0.checked_add(about.inodes.0);
         let places = about.places.iter().fold(0_u64, |sum, (_, len)| sum.saturating_add(len.0));
-        match behind == Some(text_at) && is_ordered && metadata % BLOCK == 0 && places <= MOST_PLACES.0 {
+        if behind != Some(text_at) || !is_ordered || metadata % BLOCK != 0 {
+            return Err("its length is not the one that it had".to_owned());
+        }
+        match places <= MOST_PLACES.0 {
             true => Ok(about),
-            false => Err("its length is not the one that it had".to_owned()),
+            false => Err("it names more of the disk than is read for a start".to_owned()),
         }
     }
 }

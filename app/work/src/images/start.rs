@@ -16,6 +16,7 @@ use preload::manifest::{self, Entry, FileIndex, Kind, Manifest, Read};
 use preload::plan::Order;
 use preload::run::{Engine, Window};
 use rustix::process::{PidfdFlags, getpid, pidfd_open};
+use rustix::thread::set_no_new_privs;
 use std::ffi::OsString;
 use std::fs::File;
 use std::os::fd::AsFd;
@@ -305,7 +306,8 @@ pub(super) fn check_now(opened: &Opened, of: Of) -> Result<()> {
 fn cover(opened: &Opened, besides: &Covers) -> Result<()> {
     let origin = &opened.about.origin;
     let here = below_covered(origin);
-    let mut read_around = mount::over(opened, trust(&opened.path), &[Way::File, Way::Loop])?;
+    let trust = trust(&opened.path);
+    let mut read_around = mount::over(opened, trust, &[Way::File, Way::Loop])?;
     let settled = || {
         besides.cover().map_err(std::io::Error::from_raw_os_error)?;
         read_around.off()?;
@@ -317,7 +319,12 @@ fn cover(opened: &Opened, besides: &Covers) -> Result<()> {
             // It is the other process's to put back.
             std::mem::forget(read_around);
         }
-        beside.map_err(std::io::Error::other)
+        beside.map_err(std::io::Error::other)?;
+        if trust == Trust::Other {
+            // A program with rights of its own would go by what somebody put there: libraries, lists of users.
+            set_no_new_privs(true)?;
+        }
+        Ok(())
     };
     settled().map_err(|cause: std::io::Error| {
         besides.uncover();
