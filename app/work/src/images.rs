@@ -378,7 +378,10 @@ pub fn verify(path: &Path, against: Option<&Path>) -> Result<VerifyDocument> {
     let (checked, sums) = check::whole(&opened, (&image, &contents))?;
     let Origin { trees, replaced, directory, .. } = opened.about.origin.clone();
     let covered = contents.tree.covered(&opened.about.origin);
-    let covered = against.map_or(covered.clone(), |root| covered.below(root));
+    let covered = match against {
+        Some(root) => covered.below(root),
+        None => covered,
+    };
     let tree = Tree::of(&covered, Detail::Whole)?;
     let read = (&contents.tree, &sums);
     let differences = check::beside_copies(&opened.about, compared(read, covered.root(), &tree)?);

@@ -40,20 +40,12 @@ impl LoopDisk {
     /// A file system that is in a file already, mounted at a place. `None`, counted as skipped: that cannot be had
     /// here.
     pub fn of(image: &Path, point: &Path) -> Option<Self> {
-        let disk = Self { image: image.to_owned(), point: point.to_owned() };
         let is_there = point.is_dir() || fs::create_dir(point).is_ok();
-        let is_mounted = is_there && disk.mount("loop");
-        if !is_mounted {
+        if !is_there || !mount(image, point, "loop") {
             super::skip("needs root, loop devices, and the file system in the kernel");
-            // Nothing is mounted that could be unmounted.
-            std::mem::forget(disk);
             return None;
         }
-        Some(disk)
-    }
-
-    fn mount(&self, options: &str) -> bool {
-        quiet(Command::new("mount").args(["-o", options]).arg(&self.image).arg(&self.point))
+        Some(Self { image: image.to_owned(), point: point.to_owned() })
     }
 
     /// Unmounts it and mounts it again, with these options of mount(8): all its caches are empty then.
@@ -62,7 +54,7 @@ impl LoopDisk {
     /// Somebody uses it.
     pub fn remount(&self, options: &str) {
         assert!(quiet(Command::new("umount").arg(&self.point)), "cannot unmount {}", self.point.display());
-        assert!(self.mount(options), "cannot mount {} again", self.image.display());
+        assert!(mount(&self.image, &self.point, options), "cannot mount {} again", self.image.display());
     }
 
     /// The number of its device.
@@ -93,6 +85,10 @@ impl Drop for LoopDisk {
             || quiet(Command::new("umount").arg("--lazy").arg(&self.point));
         assert!(is_gone || std::thread::panicking(), "cannot unmount {}", self.point.display());
     }
+}
+
+fn mount(image: &Path, point: &Path, options: &str) -> bool {
+    quiet(Command::new("mount").args(["-o", options]).arg(image).arg(point))
 }
 
 fn quiet(command: &mut Command) -> bool {

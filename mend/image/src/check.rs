@@ -279,15 +279,19 @@ pub enum Of {
     Unchanged,
 }
 
-/// What differs between what is `covered` and the image that was made of it, as far as names, sizes and times tell;
-/// `None`: nothing was changed since. `known`: the image's own directories ([`Opened::contents`]).
+/// What differs between what an image covers and the image, as far as names, sizes and times tell; `None`: nothing was
+/// changed since it was made. `known`: the image's own directories ([`Opened::contents`]).
 ///
 /// # Errors
-/// The directory cannot be looked at; the image is damaged.
-pub fn changed_since(opened: &Opened, known: &Tree, covered: &Covered, of: Of) -> Result<Option<String>> {
-    if of == Of::Unchanged {
-        return Ok(None);
+/// A directory cannot be looked at; the image is damaged.
+pub fn changed_since(opened: &Opened, known: &Tree, of: Of) -> Result<Option<String>> {
+    match of {
+        Of::Unchanged => Ok(None),
+        Of::Directory | Of::Copy => changed_in(&known.covered(&opened.about.origin), opened, known, of),
     }
+}
+
+fn changed_in(covered: &Covered, opened: &Opened, known: &Tree, of: Of) -> Result<Option<String>> {
     if of == Of::Directory && by_inodes(opened, known, covered)? {
         return Ok(None);
     }
@@ -412,9 +416,10 @@ mod tests {
         assert!(copied.unwrap().success());
         let copy = home.path().join("copy");
         let known = opened.contents().unwrap().1.tree;
-        assert!(!by_inodes(&opened, &known, &Covered::directory(&copy)).unwrap());
-        assert!(changed_since(&opened, &known, &Covered::directory(&copy), Of::Directory).unwrap().is_some());
-        assert_eq!(changed_since(&opened, &known, &Covered::directory(&copy), Of::Copy).unwrap(), None);
+        let there = Covered::directory(&copy);
+        assert!(!by_inodes(&opened, &known, &there).unwrap());
+        assert!(changed_in(&there, &opened, &known, Of::Directory).unwrap().is_some());
+        assert_eq!(changed_in(&there, &opened, &known, Of::Copy).unwrap(), None);
         let changes: [(&str, &dyn Fn()); 7] = [
             ("nothing", &|| ()),
             ("content", &|| fs::write(root.join("deep/c"), "C").unwrap()),
@@ -436,17 +441,9 @@ mod tests {
             let known = opened.contents().unwrap().1.tree;
             assert_eq!(by_inodes(&opened, &known, &Covered::directory(&root)).unwrap(), number == 0, "{what}");
             for of in [Of::Directory, Of::Copy] {
-                assert_eq!(
-                    changed_since(&opened, &known, &Covered::directory(&root), of).unwrap().is_none(),
-                    number == 0,
-                    "{what}, {of:?}"
-                );
+                assert_eq!(changed_since(&opened, &known, of).unwrap().is_none(), number == 0, "{what}, {of:?}");
             }
-            assert_eq!(
-                changed_since(&opened, &known, &Covered::directory(&root), Of::Unchanged).unwrap(),
-                None,
-                "{what}: nobody looks"
-            );
+            assert_eq!(changed_since(&opened, &known, Of::Unchanged).unwrap(), None, "{what}: nobody looks");
         }
     }
 }

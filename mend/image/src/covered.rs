@@ -12,6 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::fs;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// What of the file system an image covers.
@@ -68,7 +69,6 @@ impl Covered {
         trees: &[PathBuf],
         files: impl IntoIterator<Item = &'a Path>,
     ) -> Result<(Self, Vec<PathBuf>)> {
-        use std::os::unix::fs::MetadataExt;
         let unreadable = |path: &Path, cause: io::Error| {
             Error::on(Exit::of_unreadable(&cause), "cannot look at", path).because(cause)
         };
@@ -77,8 +77,7 @@ impl Covered {
         for tree in trees {
             let path = fs::canonicalize(tree).map_err(|cause| unreadable(tree, cause))?;
             let about = path.metadata().map_err(|cause| unreadable(tree, cause))?;
-            let refused =
-                |what: &str, hint: &str| Err(Error::on(Exit::Usage, what.to_owned(), tree).hint(hint.to_owned()));
+            let refused = |what: &'static str, hint: &'static str| Err(Error::on(Exit::Usage, what, tree).hint(hint));
             if !about.is_dir() {
                 return refused("this is no directory:", "--tree names directories of which starts need some files");
             }
@@ -95,14 +94,12 @@ impl Covered {
         }
         known.sort();
         known.dedup_by(|inner, outer| inner.starts_with(&*outer));
-        known.iter().try_for_each(|tree| check_whole(tree, whole))?;
+        check_nothing_hidden(known.iter().map(PathBuf::as_path), whole)?;
         let in_tree = |path: &Path| !path.starts_with(whole) && known.iter().any(|tree| path.starts_with(tree));
         let mut taken: BTreeSet<PathBuf> = BTreeSet::new();
         for file in files.into_iter().filter(|file| in_tree(file)) {
             // By another name it would not be found where it is covered.
-            if fs::symlink_metadata(file).is_ok_and(|about| about.is_file())
-                && fs::canonicalize(file).is_ok_and(|path| path == *file)
-            {
+            if fs::canonicalize(file).is_ok_and(|path| path == file && path.is_file()) {
                 taken.insert(file.to_owned());
             }
         }
@@ -155,16 +152,18 @@ impl Covered {
     }
 }
 
-/// Sees that nothing is mounted in a tree, which an overlay would hide.
-fn check_whole(tree: &Path, whole: &Path) -> Result<()> {
+/// Sees that nothing is mounted in trees, which an overlay would hide.
+fn check_nothing_hidden<'a>(trees: impl IntoIterator<Item = &'a Path>, whole: &Path) -> Result<()> {
     let Mounts(mounts) = Mounts::load()?;
-    let is_hidden = |point: &Path| point.starts_with(tree) && point != tree && point != whole;
-    match mounts.iter().find(|mount| is_hidden(&mount.point)) {
-        Some(hidden) => Err(Error::on(Exit::Usage, "another file system is mounted in the directory:", tree)
-            .because(format!("{} would be hidden", shown(&hidden.point)))
-            .hint("name directories without it")),
-        None => Ok(()),
+    for tree in trees {
+        let is_hidden = |point: &Path| point.starts_with(tree) && point != tree && point != whole;
+        if let Some(hidden) = mounts.iter().find(|mount| is_hidden(&mount.point)) {
+            return Err(Error::on(Exit::Usage, "another file system is mounted in the directory:", tree)
+                .because(format!("{} would be hidden", shown(&hidden.point)))
+                .hint("name directories without it"));
+        }
     }
+    Ok(())
 }
 
 /// What lies over what, where an image is mounted at `mounted`: of a set, first the trees, then the whole directory,
@@ -178,7 +177,7 @@ pub fn covers(origin: &Origin, mounted: &Path) -> Result<Covers> {
     match &origin.trees[..] {
         [] => Covers::new([(mounted, whole)]),
         trees => {
-            trees.iter().try_for_each(|tree| check_whole(Path::new(tree), whole))?;
+            check_nothing_hidden(trees.iter().map(Path::new), whole)?;
             let pairs: Vec<_> = trees.iter().map(|tree| (inside(Path::new(tree)), Path::new(tree))).collect();
             Covers::merged(pairs.iter().map(|(seen, place)| (&**seen, *place)))?.and((&inside(whole), whole))
         }

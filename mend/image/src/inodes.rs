@@ -83,12 +83,7 @@ pub(crate) fn look(mut bytes: &[u8], covered: &Covered, known: &Tree) -> io::Res
     let mut now = known.clone();
     for node in now.nodes.iter_mut().filter(|node| node.is_directory()) {
         match covered.root().join(&node.path).symlink_metadata() {
-            Ok(about) => {
-                node.set_looked_at(&about);
-                if covered.is_above(&node.path) {
-                    node.forget_times();
-                }
-            }
+            Ok(about) => node.set_looked_at(&about, covered),
             Err(cause) if matches!(cause.raw_os_error(), Some(libc::ENOENT | libc::ENOTDIR)) => return Ok(None),
             Err(cause) => return Err(cause),
         }
@@ -102,7 +97,7 @@ pub(crate) fn look(mut bytes: &[u8], covered: &Covered, known: &Tree) -> io::Res
             Err(cause) => return Err(cause),
         };
         match now.nodes.get_mut(number as usize) {
-            Some(node) if !node.is_directory() => node.set_looked_at(&about),
+            Some(node) if !node.is_directory() => node.set_looked_at(&about, covered),
             _ => return Ok(None),
         }
         seen += 1;

@@ -72,20 +72,15 @@ impl Node {
         self.kind() == libc::S_IFDIR
     }
 
-    fn of(path: PathBuf, about: &Metadata) -> Self {
+    fn of(path: PathBuf, about: &Metadata, covered: &Covered) -> Self {
         let names = if about.is_dir() { 2 } else { 1 };
         let mut node = Self { path, names, ..Self::default() };
-        node.set_looked_at(about);
+        node.set_looked_at(about, covered);
         node
     }
 
-    /// What changes with every other name in a directory is not told of one that an image does not show.
-    pub(crate) fn forget_times(&mut self) {
-        (self.mtime, self.mtime_ns, self.changed) = (0, 0, (0, 0));
-    }
-
-    /// All that one call tells.
-    pub(crate) fn set_looked_at(&mut self, about: &Metadata) {
+    /// All that one call tells; of a directory that an image does not show without what changes with every name in it.
+    pub(crate) fn set_looked_at(&mut self, about: &Metadata, covered: &Covered) {
         let kind = about.mode() & libc::S_IFMT;
         self.mode = about.mode();
         (self.uid, self.gid) = (about.uid(), about.gid());
@@ -93,6 +88,9 @@ impl Node {
         self.size = if kind == libc::S_IFREG || kind == libc::S_IFLNK { about.size() } else { 0 };
         self.device = if kind == libc::S_IFCHR || kind == libc::S_IFBLK { about.rdev() } else { 0 };
         self.changed = (about.ctime(), about.ctime_nsec());
+        if covered.is_above(&self.path) {
+            (self.mtime, self.mtime_ns, self.changed) = (0, 0, (0, 0));
+        }
     }
 }
 
@@ -217,10 +215,7 @@ impl Walk<'_> {
         }
         let number = self.nodes.len();
         let full = self.covered.root().join(&path);
-        let mut node = Node::of(path.clone(), about);
-        if self.covered.is_above(&path) {
-            node.forget_times();
-        }
+        let mut node = Node::of(path.clone(), about, self.covered);
         if self.detail == Detail::Whole {
             node.attributes = attributes(&full).map_err(|cause| unreadable(&full, cause))?;
             if about.is_symlink() {

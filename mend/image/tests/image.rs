@@ -49,10 +49,7 @@ fn an_image_holds_what_its_directory_holds_and_is_the_same_when_it_is_made_again
             assert!(about.stored.0 > 0 && about.metadata.0 < about.by_all.0 && about.start.0 < about.image.0);
             let different = compared(&one, &root);
             assert!(different.is_empty(), "seed {seed}: {different:?}");
-            assert_eq!(
-                changed_since(&opened, &contents.tree, &Covered::directory(&root), Of::Directory).unwrap(),
-                None
-            );
+            assert_eq!(changed_since(&opened, &contents.tree, Of::Directory).unwrap(), None);
             if !rustix::process::geteuid().is_root() {
                 testing::skip("the kernel's view of an image needs root");
                 continue;
@@ -213,7 +210,7 @@ fn a_changed_copy_takes_the_place_of_a_file_and_the_directory_is_still_as_it_was
     image::write::write(&source, Compression::Zstd(3), origin, &file).unwrap();
     let opened = Opened::open(&target).unwrap();
     let known = opened.contents().unwrap().1.tree;
-    assert_eq!(changed_since(&opened, &known, &Covered::directory(&root), Of::Directory).unwrap(), None);
+    assert_eq!(changed_since(&opened, &known, Of::Directory).unwrap(), None);
     let again = home.path().join("again");
     extract(&opened, &again).unwrap();
     assert_eq!(fs::read_to_string(again.join("lib/file")).unwrap(), "something longer");
@@ -233,7 +230,7 @@ fn a_changed_directory_is_noticed_and_what_changed_is_named() {
     let since = || {
         let opened = Opened::open(&target).unwrap();
         let known = opened.contents().unwrap().1.tree;
-        changed_since(&opened, &known, &Covered::directory(&root), Of::Directory).unwrap()
+        changed_since(&opened, &known, Of::Directory).unwrap()
     };
     assert_eq!(since(), None);
     let time = fs::metadata(&file).unwrap().modified().unwrap();

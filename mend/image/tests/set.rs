@@ -24,7 +24,9 @@ struct Set {
 
 impl Set {
     fn new() -> Self {
-        let set = Self { home: tempfile::tempdir_in("/var/tmp").unwrap() };
+        // What an overlay's options end with is in all paths.
+        let home = tempfile::Builder::new().prefix("set,of:a\\b").tempdir_in("/var/tmp").unwrap();
+        let set = Self { home };
         for directory in ["lib/app/deep", "lib/x86", "lib/other", "data", "state"] {
             fs::create_dir_all(set.at(directory)).unwrap();
         }
@@ -126,12 +128,11 @@ fn what_is_seen_of_it_must_be_as_it_was() {
     ];
     for (what, is_changed, change) in changes {
         let set = Set::new();
-        let (opened, about) = set.make();
+        let (opened, _) = set.make();
         let known = opened.contents().unwrap().1.tree;
         change(&set);
-        let covered = known.covered(&about.origin);
         for of in [Of::Directory, Of::Copy] {
-            let told = changed_since(&opened, &known, &covered, of).unwrap();
+            let told = changed_since(&opened, &known, of).unwrap();
             assert_eq!(told.is_some(), is_changed, "{what}, {of:?}: {told:?}");
         }
     }
@@ -141,6 +142,10 @@ fn what_is_seen_of_it_must_be_as_it_was() {
 fn it_is_laid_over_all_directories_for_one_thread() {
     if !testing::root_or_skip() {
         return;
+    }
+    let known = fs::read_to_string("/proc/filesystems").unwrap();
+    if !["\terofs\n", "\toverlay\n"].iter().all(|name| known.contains(name)) {
+        return testing::skip("needs a kernel with EROFS and overlayfs");
     }
     let set = Set::new();
     // SAFETY: the other tests of this process look at no variable.
@@ -159,8 +164,11 @@ fn it_is_laid_over_all_directories_for_one_thread() {
             let inside = scope.spawn(|| {
                 let _around = match over(&opened, Trust::Root, &[way]) {
                     Ok(around) => around,
-                    Err(error) if error.exit == Exit::Machine => return testing::skip(&format!("{way:?}: {error}")),
-                    Err(error) => panic!("{error}"),
+                    // Not every kernel mounts files; what is laid over what is the same by both ways.
+                    Err(error) if way == Way::File && error.to_string().contains("cannot mount") => {
+                        return testing::skip(&format!("{way:?}: {error}"));
+                    }
+                    Err(error) => panic!("{way:?}: {error}"),
                 };
                 assert_eq!(seen(&needed), old, "{way:?}");
                 let others = seen(&["lib/x86/unused", "lib/other/file", "data/more"]);

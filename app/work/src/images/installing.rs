@@ -174,8 +174,7 @@ pub fn mount(image: &Path, remakes: bool) -> Result<Shared> {
 
 fn is_changed(opened: &Opened) -> Result<bool> {
     let (_, contents) = opened.contents()?;
-    let covered = contents.tree.covered(&opened.about.origin);
-    Ok(check::changed_since(opened, &contents.tree, &covered, Of::Directory)?.is_some())
+    Ok(check::changed_since(opened, &contents.tree, Of::Directory)?.is_some())
 }
 
 /// The image again, of its directory as it is now, in the place of the old one.

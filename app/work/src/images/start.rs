@@ -224,7 +224,7 @@ fn shared(path: &Path, check_all: bool, of: Of) -> Result<Fit> {
     if !is_as_it_was {
         let opened = Opened::open(path)?;
         let known = opened.contents()?.1.tree;
-        if let Some(what) = check::changed_since(&opened, &known, &known.covered(origin), of)? {
+        if let Some(what) = check::changed_since(&opened, &known, of)? {
             return Err(changed(directory, what));
         }
     }
@@ -294,8 +294,7 @@ pub(super) fn check_now(opened: &Opened, of: Of) -> Result<()> {
     // The kernel gets nothing that thaw's own reader refuses.
     check::unused(opened, (&image, &contents))?;
     let directory = Path::new(&opened.about.origin.directory);
-    let covered = contents.tree.covered(&opened.about.origin);
-    if let Some(what) = check::changed_since(opened, &contents.tree, &covered, of)? {
+    if let Some(what) = check::changed_since(opened, &contents.tree, of)? {
         return Err(changed(directory, what));
     }
     Ok(())
