@@ -52,7 +52,8 @@ fn what_each_part_costs_is_told_and_the_profile_is_only_read() {
     for (name, truth) in [("history", 0.2), ("cookies", 0.1), ("cache", 0.0), ("theme", 0.0)] {
         let effect = effect(&document, &[name]);
         assert!((seconds(effect) - truth).abs() < 0.05, "{name}: {effect:#}");
-        assert_eq!(effect["is_seen"], truth > 0.0, "{name}: {effect:#}");
+        // What costs nothing is called seen once in twenty times: that is the level (measure/ablate tests it).
+        assert!(effect["is_seen"] == true || truth == 0.0, "{name}: {effect:#}");
     }
     let page = std::fs::read_to_string(scratch.path("a.html")).unwrap();
     let runs = document["states"][0]["runs"].as_array().unwrap().len();

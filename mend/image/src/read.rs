@@ -184,7 +184,8 @@ impl<'a> Image<'a> {
         let place = match format >> 1 {
             PLAIN => Place::Bytes(u64::from(value) * BLOCK),
             INLINE => {
-                must(size > 0 && behind / BLOCK == (behind + size - 1) / BLOCK, "data behind an inode cross a block")?;
+                let room = BLOCK - behind % BLOCK;
+                must((1..=room).contains(&size), "data behind an inode cross a block")?;
                 Place::Bytes(behind)
             }
             INDEXED if kind == libc::S_IFREG => {

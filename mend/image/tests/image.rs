@@ -332,6 +332,11 @@ fn whatever_is_in_the_metadata_the_reader_comes_to_an_end() {
             refused += u64::from(read(&changed, about.metadata.0) != Some(20));
         }
         assert!(refused > 20, "{refused} of 400 were noticed");
+        for at in (4096..about.metadata.0 as usize).step_by(8) {
+            let mut changed = bytes.clone();
+            changed[at..at + 8].fill(0xff);
+            read(&changed, about.metadata.0);
+        }
     }
 }
 
