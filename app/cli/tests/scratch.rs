@@ -6,10 +6,11 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-/// Dropping the machine's caches under another test's hot start would make that start read.
-static MACHINE: Mutex<()> = Mutex::new(());
+/// Dropping the machine's caches under another test's hot start would make that start read. Hot starts go beside each
+/// other.
+static MACHINE: RwLock<()> = RwLock::new(());
 
 /// The verbs that evict files which every program needs, or whose result depends on nobody doing that meanwhile.
 const EVICT: [&str; 9] = ["record", "why", "ablate", "sweep", "bisect", "optimize", "flush", "frag", "pageload"];
@@ -20,7 +21,7 @@ thread_local! {
 }
 
 /// The machine's caches are this test's.
-pub struct Alone(Option<MutexGuard<'static, ()>>);
+pub struct Alone(Option<RwLockWriteGuard<'static, ()>>);
 
 impl Drop for Alone {
     fn drop(&mut self) {
@@ -32,7 +33,12 @@ impl Drop for Alone {
 /// Holds the machine's caches for one test at a time; who holds them may take them again.
 pub fn alone() -> Alone {
     let first = HELD.replace(HELD.get() + 1) == 0;
-    Alone(first.then(|| MACHINE.lock().unwrap_or_else(|poisoned| poisoned.into_inner())))
+    Alone(first.then(|| MACHINE.write().unwrap_or_else(|poisoned| poisoned.into_inner())))
+}
+
+/// Keeps the machine's caches as they are; nothing for a test that holds them for itself.
+fn beside() -> Option<RwLockReadGuard<'static, ()>> {
+    (HELD.get() == 0).then(|| MACHINE.read().unwrap_or_else(|poisoned| poisoned.into_inner()))
 }
 
 /// The checkout.
@@ -186,10 +192,18 @@ pub struct Said {
 impl Said {
     /// Runs a command to its end; with the machine's caches to itself where the verb evicts.
     pub fn of(mut command: Command) -> Self {
-        let says = |words: &[&str]| command.get_args().any(|word| words.iter().any(|verb| word == OsStr::new(verb)));
+        let given: Vec<&OsStr> = command.get_args().collect();
+        let says = |words: &[&str]| given.iter().any(|word| words.iter().any(|verb| *word == *verb));
+        let has = |option: &str, value: &str| given.windows(2).any(|pair| pair[0] == option && pair[1] == value);
         // These read a recording then, and start nothing.
         let reads = says(&["--from"]) && says(&["why", "ablate", "sweep"]);
-        let _machine = (says(&EVICT) && !reads).then(alone);
+        let is_hot = match says(&["ablate", "sweep"]) {
+            true => !says(&["--state"]),
+            false => says(&["record"]) && has("--state", "hot") && has("--needed", "no"),
+        };
+        let evicts = says(&EVICT) && !reads;
+        let _alone = (evicts && !is_hot).then(alone);
+        let _beside = (evicts && is_hot).then(beside);
         let words = format!("{command:?}");
         Self { output: command.output().unwrap(), words }
     }
