@@ -233,7 +233,9 @@ fn reports(temporary: &Path) -> Vec<PathBuf> {
     let whole = |name: &str| name.contains("memory-report") && name.ends_with(".json.gz");
     let of_entry = |entry: std::fs::DirEntry| {
         let name = entry.file_name().to_string_lossy().into_owned();
-        (whole(&name) && !name.starts_with("incomplete")).then(|| entry.path())
+        // An empty file has the name first; the written one replaces it.
+        let is_written = entry.metadata().is_ok_and(|about| about.len() > 0);
+        (whole(&name) && !name.starts_with("incomplete") && is_written).then(|| entry.path())
     };
     entries.filter_map(of_entry).collect()
 }
@@ -283,5 +285,23 @@ impl Browser for Firefox {
 
     fn close(mut self: Box<Self>) -> Result<()> {
         close(&mut self.talk, self.program, "browser.close")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_is_one_when_it_is_written() {
+        let home = tempfile::tempdir().unwrap();
+        let path = |name: &str| home.path().join(name);
+        std::fs::create_dir(path("memory-reports")).unwrap();
+        std::fs::write(path("incomplete-unified-memory-report-7-8.json.gz"), "a part").unwrap();
+        std::fs::write(path("unified-memory-report-7-8.json.gz"), "").unwrap();
+        assert_eq!(reports(home.path()), [] as [PathBuf; 0]);
+        let whole = [path("unified-memory-report-7-8.json.gz"), path("memory-reports/memory-report-9.json.gz")];
+        whole.iter().for_each(|report| std::fs::write(report, "all").unwrap());
+        assert_eq!(reports(home.path()), whole);
     }
 }
