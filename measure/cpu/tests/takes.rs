@@ -137,10 +137,10 @@ fn absences(raw: &Raw, tid: u32) -> Vec<(&RawSwitch, Option<&RawSwitch>)> {
     pairs.map(|(index, switch)| (*switch, of_it.get(index + 1).copied())).collect()
 }
 
-/// Whether the switch before it on its CPU went to another thread than the one that this one leaves.
+/// Whether the switch before it on its CPU, if there is one, went to another thread than the one that this one leaves.
 fn comes_from_nowhere(raw: &Raw, switch: &RawSwitch) -> bool {
     let before = raw.switches.iter().rev().skip_while(|other| *other != switch).skip(1);
-    before.clone().find(|other| other.cpu == switch.cpu).is_some_and(|other| other.to != switch.from)
+    before.clone().find(|other| other.cpu == switch.cpu).is_none_or(|other| other.to != switch.from)
 }
 
 /// What the machine allows to know, but for threads that it tells nothing of.

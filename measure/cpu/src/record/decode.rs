@@ -2,7 +2,7 @@
 
 use crate::raw::{Context, Flags, Raw, RawMapping, RawSample, RawSwitch, RawTask, RawWake, Tick, UserState, What};
 use model::{Nanos, Result};
-use os::perf::{Body, Log, Record, StackSample};
+use os::perf::{Body, Log, Record, StackSample, Stamp};
 use os::tracefs::{Event, Field, Format, InstanceLog, Tracefs};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ffi::OsStr;
@@ -106,7 +106,7 @@ pub(super) fn decode(
     }
     for (index, sample) in log.samples() {
         if let Some(at) = decoder.at(sample.stamp.time_ns)
-            && tree.contains(&sample.stamp.pid)
+            && is_of(&tree, &sample.stamp)
             && let Some(tick) = decoder.tick(seen.get(index).copied(), &sample, fields)
         {
             decoder.sample(at, tick, &sample);
@@ -128,23 +128,34 @@ pub(super) fn decode(
     decoder.raw
 }
 
+/// Whether a thread of these processes is meant. One that has ended can still be in the kernel when an interrupt comes:
+/// then the kernel tells its process, and -1 for its number, which it has no more.
+fn is_of(tree: &HashSet<u32>, stamp: &Stamp) -> bool {
+    tree.contains(&stamp.pid) && stamp.tid != u32::MAX
+}
+
 /// How many switches are missing that were not counted as lost, and what cannot be known because of that. Some kernels
 /// tell nothing of what happens in certain threads: then a CPU leaves another thread than the one that it went over to.
 fn untold(switches: &[RawSwitch]) -> Option<(u64, String)> {
     let mut runs: HashMap<u32, (u32, &str)> = HashMap::new();
-    let mut silent: BTreeMap<(u32, &str), u64> = BTreeMap::new();
+    let mut gone = HashSet::new();
+    let mut silent: BTreeMap<Option<(u32, &str)>, u64> = BTreeMap::new();
     for switch in switches {
-        if let Some(ran) = runs.insert(switch.cpu, (switch.to, &switch.to_name))
-            && ran.0 != switch.from
-        {
+        let ran = runs.insert(switch.cpu, (switch.to, &switch.to_name));
+        // Before its first switch nobody knows what a CPU ran, but that it went over to a thread that had left another.
+        // (Each CPU has a thread 0.)
+        if ran.map_or(switch.from != 0 && gone.contains(&switch.from), |(tid, _)| tid != switch.from) {
             *silent.entry(ran).or_default() += 1;
         }
+        gone.insert(switch.from);
+        gone.remove(&switch.to);
     }
     let (times, threads): (u64, usize) = (silent.values().sum(), silent.len());
-    let ((tid, name), _) = silent.into_iter().max_by_key(|(_, times)| *times)?;
+    let (thread, _) = silent.into_iter().max_by_key(|(_, times)| *times)?;
+    let most = thread.map_or("one that is not known".to_owned(), |(tid, name)| format!("{tid} ({name})"));
     let sentence = format!(
         "which thread a CPU ran after each switch: {times} switches away from {threads} threads are missing, most \
-         often from {tid} ({name})"
+         often from {most}"
     );
     Some((times, sentence))
 }
@@ -256,9 +267,20 @@ mod tests {
             to_name: format!("t{to}"),
         };
         assert_eq!(untold(&[switch(0, 1, 2), switch(1, 7, 8), switch(0, 2, 3), switch(1, 8, 1)]), None);
+        assert_eq!(untold(&[switch(0, 0, 2), switch(1, 0, 8), switch(0, 2, 3)]), None);
         let (times, said) = untold(&[switch(0, 1, 2), switch(0, 3, 2), switch(0, 1, 9), switch(0, 4, 5)]).unwrap();
         assert_eq!(times, 3);
         assert!(said.contains("3 switches away from 2 threads") && said.ends_with("from 2 (t2)"), "{said}");
+        // It left one CPU, and leaves the other one.
+        let (times, said) = untold(&[switch(0, 7, 2), switch(1, 7, 3)]).unwrap();
+        assert!(times == 1 && said.ends_with("from one that is not known"), "{said}");
+    }
+
+    #[test]
+    fn a_thread_that_has_no_number_any_more_is_nobodys() {
+        let stamp = |pid, tid| Stamp { pid, tid, ..Stamp::default() };
+        let tree = HashSet::from([7]);
+        assert!(is_of(&tree, &stamp(7, 9)) && !is_of(&tree, &stamp(8, 9)) && !is_of(&tree, &stamp(7, u32::MAX)));
     }
 
     #[test]
