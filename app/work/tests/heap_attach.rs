@@ -592,6 +592,10 @@ fn only_what_a_signal_interrupted_keeps_code_from_being_replaced() {
     let error = attach::run(&plan, "test", &mut |_| ()).unwrap_err();
     assert!(error.cause.unwrap().to_string().contains("(the last time thread "));
     assert_eq!(code_of_malloc(running.pid()), before);
+    // Nothing was written: there is nothing to put back.
+    let of_it = format!("take the hooks of a heap recording out of process {}", running.pid());
+    let left = os::journal::leftovers().unwrap();
+    assert!(left.iter().all(|leftover| leftover.undo.to_string() != of_it), "{left:?}");
     running.end();
 }
 
