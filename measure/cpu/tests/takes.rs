@@ -258,10 +258,12 @@ fn who_hands_over_to_whom_is_told_with_each_sleep_and_each_wake() {
     assert!(counts.iter().any(|(wakes, _)| *wakes > 0) && counts.iter().all(|(wakes, samples)| wakes == samples));
     let told = |sample: &&RawSample| matches!(sample.tick, Tick::Wakes(_) | Tick::Leaves);
     assert!(raw.samples.iter().filter(told).all(|sample| !sample.kernel.is_empty()), "it is in the kernel then");
+    let has_registers = |sample: &&RawSample| sample.user.as_ref().is_some_and(|user| user.ip > 0);
+    assert!(raw.samples.iter().filter(told).any(|sample| has_registers(&sample)), "registers are there");
     for tid in both {
         // A thread that ends has no registers any more, once it has let go of its memory.
         let of_it = raw.samples.iter().filter(|sample| sample.tid == tid).filter(told);
-        let mut last = of_it.skip_while(|sample| sample.user.as_ref().is_some_and(|user| user.ip > 0));
+        let mut last = of_it.skip_while(has_registers);
         assert!(last.all(|sample| sample.user.is_none()), "registers are there until it ends");
     }
     let began = raw.tasks.iter().find(|task| task.tid != raw.root).unwrap();

@@ -234,8 +234,8 @@ fn reports(temporary: &Path) -> Vec<PathBuf> {
     let of_entry = |entry: std::fs::DirEntry| {
         let name = entry.file_name().to_string_lossy().into_owned();
         // An empty file has the name first; the written one replaces it.
-        let is_written = entry.metadata().is_ok_and(|about| about.len() > 0);
-        (whole(&name) && !name.starts_with("incomplete") && is_written).then(|| entry.path())
+        let is_written = || entry.metadata().is_ok_and(|about| about.len() > 0);
+        (whole(&name) && !name.starts_with("incomplete") && is_written()).then(|| entry.path())
     };
     entries.filter_map(of_entry).collect()
 }
